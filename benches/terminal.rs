@@ -1,15 +1,18 @@
 //! How fast text goes through the terminal's renderer: `scripts/bench --only terminal` runs this and reads the line of JSON that
 //! it prints.
 //!
-//! usage: terminal LINES: megabytes a second of LINES lines of a model's words, of the same in small pieces, of code in them, and
-//! of what a cell prints.
+//! usage: terminal LINES: megabytes a second of its own processor time, of LINES lines of a model's words, of the same in small
+//! pieces, of code in them, and of what a cell prints; and of a whole session's events, which go to /dev/null.
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use sponde::agent::{EventKind, OutputChange};
 use sponde::cli::measure;
+use sponde::jupyter::nbformat::Output;
 
 /// Columns of the terminal.
 const COLUMNS: usize = 100;
@@ -42,45 +45,139 @@ const CODE: [&str; 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let lines = std::env::args().nth(1);
+    let mut arguments = std::env::args().skip(1);
     // `cargo bench` and `cargo test` start it with arguments of their own.
-    let Some(lines) = lines.and_then(|it| it.parse::<usize>().ok()) else {
+    let Some(lines) = arguments.next().and_then(|it| it.parse::<usize>().ok()) else {
         return Ok(());
     };
-    let words: Vec<&str> = WORDS.iter().copied().cycle().take(lines).collect();
-    let text = words.concat();
-    let code = ["```python\n"]
-        .into_iter()
-        .chain(CODE.iter().copied().cycle().take(lines))
-        .collect::<Vec<_>>();
-    let mut printed = String::new();
-    for n in 0..lines {
-        writeln!(
-            printed,
-            "{n:>8} 2026-11-23 17:30:00 INFO step {n} of {lines}, loss 0.0123"
-        )?;
+    let texts = Texts::of(lines)?;
+    if let Some(file) = arguments.next() {
+        // The other process, whose output goes nowhere.
+        std::fs::write(file, texts.sessions().to_string())?;
+        return Ok(());
     }
-    let figures = json!({
-        "words": speed(text.len(), || measure::words(words.iter().copied(), COLUMNS)),
-        "tokens": speed(text.len(), || measure::words(pieces(&text, PIECE), COLUMNS)),
-        "code": speed(code.iter().map(|line| line.len()).sum(), || measure::words(code.iter().copied(), COLUMNS)),
-        "output": speed(printed.len(), || measure::output(pieces(&printed, CHUNK).map(str::to_owned))),
-    });
+    let mut figures = texts.parts();
+    let file = tempfile::NamedTempFile::new()?;
+    let ended = Command::new(std::env::current_exe()?)
+        .arg(lines.to_string())
+        .arg(file.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if !ended.success() {
+        return Err(format!("the process that shows events ended with {ended}").into());
+    }
+    figures["session"] = serde_json::from_slice(&std::fs::read(file.path())?)?;
     std::io::Write::write_all(&mut std::io::stdout(), format!("{figures}\n").as_bytes())?;
     Ok(())
 }
 
-/// Megabytes a second.
-fn speed(bytes: usize, work: impl Fn() -> usize) -> f64 {
-    let clock = Instant::now();
+/// What goes through the renderer.
+struct Texts {
+    words: String,
+    code: String,
+    printed: String,
+}
+
+impl Texts {
+    fn of(lines: usize) -> Result<Self, std::fmt::Error> {
+        let mut printed = String::new();
+        for n in 0..lines {
+            writeln!(
+                printed,
+                "{n:>8} 2026-11-23 17:30:00 INFO step {n} of {lines}, loss 0.0123"
+            )?;
+        }
+        Ok(Self {
+            words: WORDS.iter().copied().cycle().take(lines).collect(),
+            code: CODE.iter().copied().cycle().take(lines).collect(),
+            printed,
+        })
+    }
+
+    /// Each part of the renderer by itself, which prints nothing.
+    fn parts(&self) -> Value {
+        let lines = || self.words.split_inclusive('\n');
+        let fenced = || {
+            ["```python\n"]
+                .into_iter()
+                .chain(self.code.split_inclusive('\n'))
+        };
+        let (words, code, printed) = (self.words.len(), self.code.len(), self.printed.len());
+        json!({
+            "words": speed(words, || measure::words(lines(), COLUMNS)),
+            "tokens": speed(words, || measure::words(pieces(&self.words, PIECE), COLUMNS)),
+            "code": speed(code, || measure::words(fenced(), COLUMNS)),
+            "output": speed(printed, || measure::output(pieces(&self.printed, CHUNK).map(str::to_owned))),
+        })
+    }
+
+    /// Events of a session, as they come.
+    fn sessions(&self) -> Value {
+        let cell = || "a".to_owned();
+        let words = pieces(&self.words, PIECE).map(|text| EventKind::Text {
+            cell: cell(),
+            text: text.to_owned(),
+        });
+        let code = pieces(&self.code, PIECE).map(|text| EventKind::CodeDelta {
+            cell: cell(),
+            text: text.to_owned(),
+            language: Some("python".to_owned()),
+        });
+        let printed = pieces(&self.printed, CHUNK).map(|text| EventKind::Output {
+            cell: cell(),
+            change: OutputChange::Append {
+                output: Output::stream("stdout", text),
+                display_id: None,
+            },
+        });
+        json!({
+            "words": speed(self.words.len(), || measure::session(words.clone())),
+            "code": speed(self.code.len(), || measure::session(code.clone())),
+            "output": speed(self.printed.len(), || measure::session(printed.clone())),
+        })
+    }
+}
+
+/// Megabytes a second of processor time.
+fn speed<T>(bytes: usize, work: impl Fn() -> T) -> f64 {
+    let clock = Clock::start();
     std::hint::black_box(work());
     #[expect(clippy::cast_precision_loss, reason = "three digits are looked at")]
     let bytes = bytes as f64;
-    bytes / 1e6 / clock.elapsed().as_secs_f64()
+    bytes / 1e6 / clock.seconds()
+}
+
+/// Time on a processor, where the system tells it; else time that passes.
+struct Clock {
+    processor: Option<u64>,
+    begun: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            processor: processor_time(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        let passed = self.begun.elapsed().as_secs_f64();
+        let spent = processor_time().zip(self.processor);
+        #[expect(clippy::cast_precision_loss, reason = "three digits are looked at")]
+        spent.map_or(passed, |(now, before)| (now - before) as f64 / 1e9)
+    }
+}
+
+/// Nanoseconds that this thread was on a processor.
+fn processor_time() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    told.split_whitespace().next()?.parse().ok()
 }
 
 /// `text`, which is ASCII, in pieces.
-fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> {
+fn pieces(text: &str, size: usize) -> impl Iterator<Item = &str> + Clone {
     (0..text.len())
         .step_by(size)
         .filter_map(move |at| text.get(at..text.len().min(at + size)))

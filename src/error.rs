@@ -1,36 +1,36 @@
-//! What a front end shows when something could not be done: what kind of thing, what happened, and a hint.
+//! Errors as a front end shows them: a kind, a message, and a hint.
 
 use std::fmt;
 
-/// What kind of thing went wrong. What a program ends with, or a server answers, is a matter of the front end.
+/// The kind of failure. Front ends map it to an exit status or a server's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The turn or a cell failed.
     Failed,
-    /// What was asked for, or an input file, is wrong.
+    /// The request, or an input file, is wrong.
     Usage,
     /// Code needed approval and did not get it.
     Approval,
     /// The kernel could not start, or died.
     Kernel,
-    /// The model could not be asked.
+    /// The model could not be reached or refused.
     Provider,
-    /// A person stopped it.
+    /// The user stopped it.
     Interrupted,
-    /// Nobody reads the output any more, who has seen enough: no failure for a person.
+    /// The reader of our output has closed it: not a failure to a user.
     OutputClosed,
     /// A script that was run ended with this status.
     Script(u8),
 }
 
-/// An error as a person sees it.
+/// An error as shown to a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What kind of failure it is.
     pub kind: FailureKind,
     /// What was tried and what happened; lower case, no full stop.
     pub message: String,
-    /// More of it, for example what a kernel wrote.
+    /// Further details, for example what a kernel wrote.
     pub details: Option<String>,
     /// What to do next.
     pub hint: Option<String>,
@@ -47,19 +47,19 @@ impl Failure {
         }
     }
 
-    /// Something wrong with what was typed or with a file that was named.
+    /// An error in the command line or in a file that was named.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message)
     }
 
-    /// With what to do next.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With more of what happened.
+    /// Adds details; empty text is ignored.
     #[must_use]
     pub fn details(mut self, details: Option<&str>) -> Self {
         self.details = details.filter(|text| !text.is_empty()).map(str::to_owned);

@@ -1,15 +1,15 @@
-//! What reads hostile bytes, as functions of bytes alone, for a fuzzer: each says what must hold whatever the bytes are
-//! and panics if it does not. `scripts/fuzz` runs one with libFuzzer, guided by coverage; the tests below run all over
-//! `tests/fuzz/corpus`, and two of them over changed copies of it.
+//! Fuzz targets for everything that parses hostile bytes. Each is a function of bytes that panics if a property does
+//! not hold. `scripts/fuzz` runs one with libFuzzer, guided by coverage; the tests below run all of them over
+//! `tests/fuzz/corpus`, and two of them over mutated copies of it.
 //!
-//! Deliberately not here: the properties themselves, which stand beside what they are about.
+//! Deliberately not here: the properties themselves, which stand next to the code they are about.
 
 use crate::{agent, cli, export, jupyter, kernel, llm, session};
 
-/// A property of some bytes.
+/// A property that must hold for any bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name.
+/// All targets by name.
 pub const TARGETS: [(&str, Target); 7] = [
     ("wire", kernel::guard::fuzz::wire),
     ("websocket", kernel::gateway::fuzz::websocket),
@@ -20,7 +20,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("journal", session::journal::fuzz::journal),
 ];
 
-/// What a provider sends: a streamed reply, or the arguments of a call in it.
+/// A provider's output: a streamed reply, or the arguments of a call in it.
 fn provider(data: &[u8]) {
     match data.split_first() {
         Some((0, arguments)) => agent::fuzz::arguments(arguments),
@@ -28,13 +28,13 @@ fn provider(data: &[u8]) {
     }
 }
 
-/// Text for a terminal, and for a page.
+/// Text for a terminal and for an exported page.
 fn ansi(data: &[u8]) {
     cli::fuzz::terminal(data);
     export::fuzz::page(data);
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -43,7 +43,7 @@ impl Dice {
         Self(seed ^ 0x9E37_79B9_7F4A_7C15)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self
             .0
@@ -52,7 +52,7 @@ impl Dice {
         usize::try_from(self.0 >> 33).unwrap_or_default() % bound
     }
 
-    /// `bytes` in pieces of any size.
+    /// Splits `bytes` into pieces of any size.
     pub(crate) fn pieces<'a>(&mut self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
         let mut pieces = Vec::new();
         let mut rest = bytes;
@@ -65,7 +65,7 @@ impl Dice {
         pieces
     }
 
-    /// `text` in pieces of whole characters.
+    /// Splits `text` into pieces at character boundaries.
     pub(crate) fn words<'a>(&mut self, text: &'a str) -> Vec<&'a str> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -83,7 +83,7 @@ impl Dice {
     }
 }
 
-/// A seed from the first bytes, and the rest.
+/// A seed from the first two bytes, and the rest.
 pub(crate) fn seeded(data: &[u8]) -> (Dice, &[u8]) {
     let (seed, rest) = data.split_at(data.len().min(2));
     let seed = seed

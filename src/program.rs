@@ -1,9 +1,10 @@
-//! Runs other programs that answer a question and end, such as `pip config list`.
+//! Runs programs that print an answer and exit, such as `pip config list`.
 //!
-//! Each runs in its own process group, with a time limit and a bounded amount of output. Dropping the future kills the
-//! whole group.
+//! Each runs in its own process group, with a time limit and a limit on its output. Dropping the future kills the whole
+//! group.
 //!
-//! Deliberately not here: kernels (`kernel::host`) and the model server (`llm::local`), which live on and are watched.
+//! Deliberately not here: kernels (`kernel::host`) and the model server (`llm::local`), which keep running and are
+//! watched.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -13,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// Bytes that are kept of each of its outputs.
+/// Most bytes kept of each output.
 const KEPT: u64 = 1 << 20;
 
-/// What a program said, and how it ended.
+/// A program's output and exit status.
 #[derive(Debug)]
 pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
@@ -25,7 +26,7 @@ pub(crate) struct ProgramOutput {
 }
 
 impl ProgramOutput {
-    /// What it printed, if it ended well.
+    /// Its stdout, if it succeeded.
     pub(crate) fn printed(&self) -> Option<String> {
         let text = || String::from_utf8_lossy(&self.stdout).into_owned();
         self.status.success().then(text)
@@ -42,7 +43,8 @@ impl ProgramOutput {
 /// Runs a program to its end, without input.
 ///
 /// # Errors
-/// It cannot be started; [`io::ErrorKind::TimedOut`] if it takes longer than `limit`, which kills it and what it started.
+/// If it cannot be started; [`io::ErrorKind::TimedOut`] if it takes longer than `limit`, which kills it and its
+/// children.
 pub(crate) async fn output(mut command: Command, limit: Duration) -> io::Result<ProgramOutput> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, group) = started(command)?;
@@ -59,14 +61,14 @@ pub(crate) async fn output(mut command: Command, limit: Duration) -> io::Result<
     let said = ended
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    // What it left behind in the background goes on.
+    // Processes that it left in the background keep running.
     group.release();
     Ok(said)
 }
 
-/// Starts a program without input. Its group is killed when [`Group`] is dropped.
+/// Starts a program without input. Dropping the [`Group`] kills it.
 pub(crate) fn started(mut command: Command) -> io::Result<(Child, Group)> {
-    // An interrupt of the terminal is not for it.
+    // The terminal's interrupts must not reach it.
     let child = command
         .stdin(Stdio::null())
         .process_group(0)
@@ -81,7 +83,7 @@ pub(crate) fn started(mut command: Command) -> io::Result<(Child, Group)> {
 pub(crate) struct Group(Option<u32>);
 
 impl Group {
-    /// The program has ended: its id may be another's soon.
+    /// The program has ended, and its id may be reused soon.
     pub(crate) fn release(mut self) {
         self.0 = None;
     }
@@ -96,7 +98,7 @@ impl Drop for Group {
     }
 }
 
-/// The beginning of what comes; the rest is read, so that the program can go on, and dropped.
+/// The beginning of the output; the rest is read and dropped, so that the program does not block.
 async fn kept(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(mut from) = from {
@@ -153,7 +155,7 @@ mod tests {
             .unwrap();
     }
 
-    /// Whether it is only still there because nobody has waited for it.
+    /// Whether it is a zombie.
     fn is_dead(pid: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
         stat.is_ok_and(|stat| stat.contains(") Z "))

@@ -1,4 +1,4 @@
-//! The one way to spawn a task: named, logged when it panics, aborted when its handle goes.
+//! The only way to spawn a task: named, logged when it panics, aborted when its handle is dropped.
 
 use std::future::Future;
 

@@ -13,6 +13,8 @@ from ._errors import CellError
 MOST_TEXT = 32 << 20
 MOST_OUTPUTS = 10_000
 
+#: How a figure is kept as typed data, in the schema of E2B's charts.
+CHART = "application/vnd.sponde.chart+json"
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 ESCAPES = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
@@ -94,6 +96,11 @@ class Result:
     def plots(self) -> list[bytes]:
         """The bytes of its pictures, in order."""
         return [picture for it in self.outputs if (picture := it.picture) is not None]
+
+    @property
+    def charts(self) -> list[dict[str, Any]]:
+        """Its figures as typed data, in order: lines, points, bars, pies, boxes, with their labels and scales."""
+        return [it.data[CHART] for it in self.outputs if CHART in it.data]
 
     @property
     def data(self) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ._results import Result
+from ._results import PICTURES, Result
 from .session import Session
 
 DESCRIPTION = (
@@ -13,6 +13,8 @@ DESCRIPTION = (
 )
 #: Characters of an output that a model gets: the beginning and the end.
 LONGEST = 20_000
+#: Pictures of one call that a model gets.
+MOST_PICTURES = 8
 
 
 class Runner:
@@ -49,6 +51,16 @@ class Runner:
             half = LONGEST // 2
             text = f"{text[:half]}\n... {len(text) - LONGEST} characters left out ...\n{text[-half:]}"
         return text
+
+    @staticmethod
+    def pictures(result: Result) -> list[str]:
+        """The pictures that a model can look at, as data URLs."""
+        urls = []
+        for output in result.outputs:
+            mime = next((it for it in PICTURES if it in output.data), None)
+            if mime is not None and mime != "image/svg+xml":
+                urls.append(f"data:{mime};base64,{output.data[mime].strip()}")
+        return urls[:MOST_PICTURES]
 
     def close(self) -> None:
         """Ends a session of its own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agents import FunctionTool, function_tool
+from agents import FunctionTool, ToolOutputImage, ToolOutputText, function_tool
 
 from ._tool import DESCRIPTION, Runner
 from .session import Session
@@ -27,6 +27,11 @@ def code_tool(session: Session | None = None, timeout: float | None = 600, name:
             code: The code.
             language: Its language, if it is not Python.
         """
-        return runner.words(await asyncio.to_thread(runner.run, code, language))
+        result = await asyncio.to_thread(runner.run, code, language)
+        words = runner.words(result)
+        if not result.plots:
+            return words
+        pictures = [ToolOutputImage(image_url=url) for url in runner.pictures(result)]
+        return [ToolOutputText(text=words), *pictures]
 
     return function_tool(run_code, name_override=name, description_override=DESCRIPTION, strict_mode=False)

@@ -74,7 +74,7 @@ MISSING_LLM: dict[str, tuple[Any, str]] = {
     "max_tokens": (None, "Sponde leaves it to the model's server; `max_budget` bounds what a session costs"),
     "api_version": (None, "name the server by `api_base`"),
     "supports_vision": (None, "Sponde knows of each model whether it sees (docs/models.md)"),
-    "vision_renderer": (None, "Sponde does not describe pictures to models that do not see"),
+    "vision_renderer": (None, "models that do not see get plots in words"),
     "execution_instructions": (None, "Sponde says by itself how code is run (docs/modes.md)"),
     "completions": (None, "serve it on OpenAI's wire, and set `llm.api_base` to that"),
 }

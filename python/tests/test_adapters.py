@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
 import sponde
 from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
+from agents.tool_context import ToolContext
 from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 from langchain_openai import ChatOpenAI
@@ -65,6 +67,14 @@ class Adapters(WithDirectory):
         results = [it for it in sent_to_model()[-1]["messages"] if it["role"] == "tool"]
         self.assertEqual([it["content"] for it in results], ["summed\n285"])
         self.assertEqual(session.get("total"), 285)
+
+    def test_openais_tool_returns_pictures(self) -> None:
+        tool = code_tool(self.session())
+        plot = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+        context = ToolContext(context=None, tool_name="run_code", tool_call_id="1", tool_arguments="")
+        shown = asyncio.run(tool.on_invoke_tool(context, json.dumps({"code": plot})))
+        self.assertEqual([it.type for it in shown], ["text", "image"])
+        self.assertTrue(shown[1].image_url.startswith("data:image/png;base64,iVBOR"))
 
     def test_a_tool_calling_agent_of_smolagents(self) -> None:
         session = self.session()

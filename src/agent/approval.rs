@@ -1,7 +1,7 @@
-//! May a cell run, or must somebody be asked first? And may a turn go on?
+//! Decides whether a cell may run, needs approval first, or is forbidden; and whether a turn may continue.
 //!
-//! What code might do is the requirement ([`crate::risk`]), what a person wants is the [`Policy`], and what comes of both
-//! for a cell is a [`Ruling`]. All of it is pure.
+//! The requirement is what code might do ([`crate::risk`]), the [`Policy`] is what a person wants, and a [`Ruling`] is
+//! the decision for a cell. All of it is pure.
 
 mod glob;
 mod policy;
@@ -35,7 +35,7 @@ pub enum Approval {
 }
 
 impl Approval {
-    /// Its name in configuration, commands and JSON.
+    /// The name in configuration, commands and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -74,7 +74,7 @@ pub enum Grounds {
     Undo,
 }
 
-/// What happens when a limit is reached.
+/// What to do at a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtLimit {
     /// The person is asked whether to go on.
@@ -84,7 +84,7 @@ pub enum AtLimit {
 }
 
 impl AtLimit {
-    /// Anyone who is there is asked.
+    /// `Ask` if somebody is there, otherwise `End`.
     pub fn with_person(is_there: bool) -> Self {
         if is_there { Self::Ask } else { Self::End }
     }

@@ -1,7 +1,8 @@
-//! Answers queries ([`super::query`]): what a session's kernels are asked beside its cells, for every front end.
+//! Answers queries ([`super::query`]) from front ends by asking a session's kernels outside its cells.
 //!
-//! A cell that runs is never disturbed: where a kernel cannot answer beside it, that is [`QueryReason::Busy`]. One at a time
-//! asks, a bounded number waits; who asks can go at any time, and the next one waits until the kernel is done.
+//! A running cell is never disturbed: if a kernel cannot answer alongside it, the error is [`QueryReason::Busy`].
+//! Queries run one at a time and a bounded number waits. A caller may give up at any time; the next query then waits
+//! until the kernel is done.
 
 use std::future::Future;
 use std::io;
@@ -20,39 +21,39 @@ use super::stream::SessionHandle;
 use super::{listing, reading};
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{FramePart, FramePiece, FrameRequest, Kernel, KernelState};
-use crate::session::numbered;
+use crate::session::numbered::{self, CellPlace};
 use crate::task;
 
-/// How long an answer may take; the kernel is left to end what it began.
+/// Time limit for an answer; the kernel finishes what it began.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same with the wait for those who ask before.
+/// Time limit including the wait for earlier queries.
 const ALTOGETHER: Duration = Duration::from_mins(1);
-/// Pieces of a file on their way to a front end; while it takes none, the kernel waits.
+/// Buffered pieces of an exported file; if the front end does not read them, the kernel waits.
 const PIECES: usize = 4;
-/// Hundredths of a second after which a kernel that is not idle runs a cell.
+/// How long, in hundredths of a second, to wait for a kernel to become idle before reporting it as busy.
 const SETTLES_WITHIN: u32 = 50;
-/// Rows of a window, at most and unless somebody says how many.
+/// Maximum and default number of rows in a window.
 const ROWS: u64 = 500;
 const USUAL_ROWS: u64 = 100;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 200;
-/// Candidates of a completion.
+/// Maximum completion candidates.
 const CANDIDATES: usize = 1000;
-/// Variables of a list.
+/// Maximum variables in a list.
 const VARIABLES: usize = 2000;
-/// Bytes of one representation of documentation.
+/// Maximum bytes of one representation of documentation.
 const DOCUMENTATION: usize = 256 << 10;
-/// Bytes of code that is completed.
+/// Maximum bytes of code to complete.
 const CODE: usize = 1 << 20;
 
-/// Asks the kernels of one session; clones ask the same one.
+/// Answers queries about one session; clones share it.
 #[derive(Debug, Clone)]
 pub struct Asides {
     handle: SessionHandle,
 }
 
 impl Asides {
-    /// Of the session that `handle` reaches.
+    /// For the session of `handle`.
     pub fn of(handle: SessionHandle) -> Self {
         Self { handle }
     }
@@ -88,9 +89,9 @@ impl Asides {
                 QueryAnswer::Cell(cell)
             }
             Query::Position { cell } => {
-                let found = self.handle.look(move |all| numbered::number_of(all, &cell));
+                let found = self.handle.look(move |all| CellPlace::of(all, &cell));
                 QueryAnswer::Position {
-                    number: found.await?,
+                    place: found.await?,
                 }
             }
             Query::ChangedFiles => QueryAnswer::ChangedFiles {
@@ -100,7 +101,7 @@ impl Asides {
         })
     }
 
-    /// The variables that live in the kernel for `language`; without one in the main kernel.
+    /// The variables of the kernel for `language`; the main kernel by default.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -119,7 +120,7 @@ impl Asides {
         .await
     }
 
-    /// What could stand at a cursor.
+    /// Completions at the cursor.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -135,7 +136,7 @@ impl Asides {
         .await
     }
 
-    /// Documentation for what stands at a cursor.
+    /// Documentation for the name at the cursor.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -154,7 +155,7 @@ impl Asides {
         .await
     }
 
-    /// Whether code is a whole statement. A kernel that is busy or not there cannot tell.
+    /// Whether code is a complete statement. `Unknown` if the kernel is busy or not running.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -187,7 +188,7 @@ impl Asides {
         serde_json::from_value(fields).map_err(|_| not_understood())
     }
 
-    /// What a column of the table `name` has in it.
+    /// Statistics of a column of the table `name`.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -199,7 +200,7 @@ impl Asides {
         serde_json::from_value(profile.unwrap_or_default()).map_err(|_| not_understood())
     }
 
-    /// The table `name` as a file, while the kernel writes it: how many bytes it has, and what they are.
+    /// Exports the table `name` as a file while the kernel writes it: its size in bytes, and its pieces.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -219,7 +220,7 @@ impl Asides {
         .await
     }
 
-    /// What is in a directory of the workspace.
+    /// The entries of a directory in the workspace.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -236,7 +237,7 @@ impl Asides {
         .await
     }
 
-    /// Lines of what a cell has put out.
+    /// Lines of a cell's output.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -254,7 +255,7 @@ impl Asides {
         .await
     }
 
-    /// Does it, unless too many wait already, and not for ever.
+    /// Runs `work` with a time limit, unless too many queries already wait.
     async fn bounded<T>(
         &self,
         work: impl Future<Output = Result<T, QueryError>>,
@@ -268,7 +269,7 @@ impl Asides {
         })
     }
 
-    /// The one line that answers `request`.
+    /// The single-line answer to `request`.
     async fn one(&self, request: FrameRequest) -> Result<Value, QueryError> {
         self.bounded(async { first(&mut self.begin(request).await?).await })
             .await
@@ -283,7 +284,7 @@ impl Asides {
         task::spawn("table", async move {
             let _turn = turn;
             while let Some(piece) = answer.next().await {
-                // To the end also if nobody wants it any more.
+                // Read to the end even if nobody wants it any more.
                 let _ = sender.send(piece).await;
             }
         })
@@ -291,7 +292,7 @@ impl Asides {
         Ok(pieces)
     }
 
-    /// The kernel for code, if it can take code.
+    /// The kernel for this code, if it can take code.
     async fn at(&self, at: &CodeAt) -> Result<Kernel, QueryError> {
         if at.code.len() > CODE {
             let message = "the code is too long to be looked at";
@@ -320,7 +321,7 @@ impl Asides {
     }
 }
 
-/// Does what waits for a disk elsewhere.
+/// Runs blocking disk work on another thread.
 async fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
 ) -> Result<T, QueryError> {
@@ -331,19 +332,19 @@ async fn elsewhere<T: Send + 'static>(
 fn not_listed(path: &str, error: &io::Error) -> QueryError {
     let reason = match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => QueryReason::NotFound,
-        // That a link is in the way, too.
+        // Also if a link is in the way.
         _ => QueryReason::Forbidden,
     };
     QueryError::new(reason, format!("`{path}` cannot be listed: {error}"))
 }
 
-/// Where the cursor stands, in unicode code points.
+/// The cursor's position in unicode code points.
 fn cursor(at: &CodeAt) -> usize {
     let end = at.code.chars().count();
     at.cursor.unwrap_or(end).min(end)
 }
 
-/// Without representations that are too large.
+/// Drops representations that are too large.
 fn short(bundle: &MimeBundle) -> MimeBundle {
     let fits = |value: &Value| match value {
         Value::String(text) => text.len() <= DOCUMENTATION,
@@ -359,7 +360,7 @@ fn not_understood() -> QueryError {
     QueryError::new(QueryReason::NoAnswer, "the kernel did not answer")
 }
 
-/// A request for a table, checked.
+/// A validated request for a table.
 fn request(name: &str, rows: &Rows, what: FramePart) -> Result<FrameRequest, QueryError> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     if name.is_empty() || name.len() > NAME || !name.chars().all(is_name) {
@@ -375,12 +376,12 @@ fn request(name: &str, rows: &Rows, what: FramePart) -> Result<FrameRequest, Que
     })
 }
 
-/// The first line of an answer, or what the kernel refused.
+/// The first line of an answer, or the kernel's refusal.
 async fn first(pieces: &mut mpsc::Receiver<FramePiece>) -> Result<Value, QueryError> {
     let first = tokio::time::timeout(PATIENCE, pieces.recv()).await;
     let too_slow = |_| {
         QueryError::new(QueryReason::Timeout, "the table takes too long")
-            .hint("the kernel goes on with it; interrupt it if you need it now")
+            .hint("the kernel is still working on it; interrupt it if you need it now")
     };
     let Some(FramePiece::Fields(fields)) = first.map_err(too_slow)? else {
         return Err(not_understood());
@@ -403,7 +404,7 @@ async fn first(pieces: &mut mpsc::Receiver<FramePiece>) -> Result<Value, QueryEr
     })
 }
 
-/// A kernel says that it is idle a moment after the last answer has come.
+/// Waits until the kernel is idle; it reports that shortly after its last answer.
 async fn until_idle(kernel: &Kernel) -> Result<(), QueryError> {
     for _ in 0..SETTLES_WITHIN {
         if kernel.state() != KernelState::Busy {

@@ -1,15 +1,15 @@
-//! The audit log of a session: who decided what on which code, what ran, and what came of it (`docs/audit.md`).
+//! The audit log of a session: who decided what about which code, what ran, and the outcome (`docs/audit.md`).
 //!
-//! - [`record`]: what is written.
-//! - [`chain`]: lines that name the one before, sealed with a key of this machine; finds what was changed.
+//! - [`record`]: the records.
+//! - [`chain`]: chained lines, sealed with a key of this machine; detects changes.
 //! - [`file`]: the log and its head on disk.
-//! - [`watch`]: makes records of a session's stream.
-//! - [`task`]: reads the stream and writes, at its own pace.
+//! - [`watch`]: turns a session's stream into records.
+//! - [`task`]: reads the stream and writes records at its own pace.
 //!
-//! Invariants: a line is never changed; a decision is on the disk before its code runs, or a person is told that it is
-//! not; code, outputs and what was said are never in it, only hashes and sizes.
+//! Invariants: a line is never changed; a decision is on disk before its code runs, or a person is told that it is not;
+//! the log never contains code, outputs or messages, only hashes and sizes.
 //!
-//! Deliberately not here: waiting for a decision to be written (`run::auditing`), showing the log (`app::audit`).
+//! Not here: waiting until a decision is written (`run::auditing`), showing the log (`app::audit`).
 
 pub mod chain;
 mod digest;
@@ -28,20 +28,20 @@ pub use file::AuditFiles;
 pub use record::{Header, Record};
 pub(super) use task::{Audit, Written, start};
 
-/// Where a session's audit log is, and what it begins with.
+/// Where a session's audit log is, and its header.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
     /// Its files.
     pub files: AuditFiles,
-    /// What is known of the session before anything happens.
+    /// What is known of the session at its start.
     pub header: Header,
-    /// Takes secrets out of names and reasons.
+    /// Removes secrets from names and reasons.
     pub redactor: Redactor,
-    /// The connections of its kernels, where they are confined.
+    /// The network connections of its kernels, where they are confined.
     pub connections: Option<Connections>,
 }
 
-/// The log of session `id`, where the sessions are in `sessions`.
+/// The path of the log of session `id` in the directory `sessions`.
 pub fn log_path(sessions: &std::path::Path, id: &str) -> PathBuf {
     sessions.join(format!("{id}.audit"))
 }

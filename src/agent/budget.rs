@@ -1,8 +1,8 @@
-//! What a turn and a session may cost, and what the next request would cost on top.
+//! Cost limits for turns and sessions, and estimates of the next request's cost.
 //!
-//! Checked before a request is sent, because afterwards it is spent. What it will cost can only be estimated: by
-//! weight ([`tokens`]), which servers correct with what they count, and a reply is as long as those before it. Caps are kept
-//! as far as the estimate holds, which the message names.
+//! Checked before a request is sent, because afterwards the money is spent. The cost can only be estimated: prompts by
+//! weight ([`tokens`]), corrected by the servers' counts, and replies by the length of earlier ones. Caps hold as far
+//! as the estimate does, which the message includes.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use crate::llm::tokens;
 use crate::llm::types::{Cost, Price, Prompt, Usage};
 use crate::session::transcript::Spent;
 
-/// Caps of turn and session.
+/// The caps of turn and session.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Budgets {
-    /// Of one question with all that it leads to.
+    /// For one question with everything that follows from it.
     pub turn: Cap,
-    /// Of all.
+    /// For the whole session.
     pub session: Cap,
 }
 
-/// How much may be spent; `None` is no limit.
+/// A spending limit; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cap {
@@ -31,12 +31,12 @@ pub struct Cap {
     pub tokens: Option<u64>,
 }
 
-/// Who has a cap.
+/// What a cap applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
-    /// One question with all that it leads to.
+    /// One question with everything that follows from it.
     Turn,
-    /// All.
+    /// The whole session.
     Session,
 }
 
@@ -49,32 +49,32 @@ impl fmt::Display for Account {
     }
 }
 
-/// What would pass a cap.
+/// The cap that would be exceeded.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Over {
     /// Dollars.
     Cost {
-        /// Whose.
+        /// Whose cap.
         of: Account,
         /// Spent so far.
         spent: Cost,
-        /// What the next request would cost, about.
+        /// Estimated cost of the next request.
         next: Cost,
         /// The cap.
         cap: Cost,
     },
     /// Tokens.
     Tokens {
-        /// Whose.
+        /// Whose cap.
         of: Account,
         /// Spent so far.
         spent: u64,
-        /// What the next request would take, about.
+        /// Estimated tokens of the next request.
         next: u64,
         /// The cap.
         cap: u64,
     },
-    /// There is a cap in dollars, and nobody knows what the model costs.
+    /// There is a cap in dollars, but the model's price is unknown.
     NoPrice,
 }
 
@@ -106,29 +106,29 @@ impl fmt::Display for Over {
     }
 }
 
-/// Learns from what requests took what the next one will take.
+/// Estimates the next request's tokens from those of earlier requests.
 #[derive(Debug, Clone, Default)]
 pub struct Estimator {
-    /// What was guessed of the request that is under way, and what the latest one took.
+    /// The estimate for the current request, and the usage of the latest one.
     guess: u64,
     latest: Usage,
-    /// Tokens counted for tokens guessed, in thousandths.
+    /// Counted tokens per estimated token, in thousandths.
     ratio: Option<u64>,
     replies: u64,
     written: u64,
 }
 
-/// Tokens of a reply before there was one.
+/// Assumed tokens of the first reply.
 const REPLY: u64 = 500;
 
 impl Estimator {
-    /// What `prompt` will take.
+    /// The estimated usage of `prompt`.
     pub fn next(&mut self, prompt: &Prompt) -> Usage {
         self.guess = tokens::weigh(prompt);
         let input = self.guess * self.ratio.unwrap_or(1000) / 1000;
         Usage {
             input,
-            // What was read from the cache last time will be again, and what was new then, too.
+            // What the cache had last time it will have again, and so will what was new then.
             cached: if self.latest.cached > 0 {
                 self.latest.input.min(input)
             } else {
@@ -139,7 +139,7 @@ impl Estimator {
         }
     }
 
-    /// What the request took that was estimated last.
+    /// Records the usage of the request that was estimated last.
     pub fn took(&mut self, usage: &Usage) {
         if self.guess > 0 && usage.input > 0 {
             self.ratio = Some((usage.input * 1000 / self.guess).clamp(100, 10_000));
@@ -156,8 +156,8 @@ impl Budgets {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }
 
-    /// What the request `next` would pass. The caps of turn and session hold `times` times: anyone who goes on gets the same
-    /// again.
+    /// The cap that the request `next` would exceed. `times` multiplies the caps of turn and session: continuing at a
+    /// limit grants the same amount again.
     pub fn check(
         &self,
         turn: &Spent,
@@ -189,7 +189,7 @@ impl Budgets {
             let cap = Cost::dollars(cap.cost? * f64::from(times));
             let next = Cost::dollars(price?.cost(next));
             let spent = spent.usage.cost.unwrap_or_default();
-            // What costs nothing passes no cap.
+            // A free request exceeds no cap.
             (next > Cost::default() && spent + next > cap).then_some(Over::Cost {
                 of,
                 spent,

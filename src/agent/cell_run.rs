@@ -1,17 +1,17 @@
-//! A cell in a kernel, from its request to its end: the one way in which a session runs its cells, runs them again, and in
-//! which a notebook is run without a model.
+//! A cell in a kernel, from its request to its end. Sessions run and rerun their cells through it, and notebooks run
+//! through it without a model.
 
 use super::event::Command;
 use super::tool_calls::ToolPermit;
 use crate::kernel::{ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, Outcome};
 
-/// A cell that runs.
+/// A running cell.
 #[derive(Debug)]
 pub(super) struct CellRun {
     execution: Execution,
     kernel: Kernel,
     interrupts: u32,
-    /// What it may do besides, until it is over.
+    /// Permission to call tools, until the cell ends.
     _permit: Option<ToolPermit>,
 }
 
@@ -32,7 +32,7 @@ impl CellRun {
         })
     }
 
-    /// The same, with a permit to call tools.
+    /// Adds a permit to call tools.
     pub(super) fn with(self, permit: Option<ToolPermit>) -> Self {
         Self {
             _permit: permit,
@@ -45,23 +45,22 @@ impl CellRun {
         &self.execution.id
     }
 
-    /// How often somebody wanted it to stop.
+    /// How often an interrupt was requested.
     pub(super) fn interrupts(&self) -> u32 {
         self.interrupts
     }
 
-    /// What comes of it next; `None` after [`ExecutionEvent::Finished`]. Cancel-safe.
+    /// The next event; `None` after [`ExecutionEvent::Finished`]. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<ExecutionEvent> {
         self.execution.next().await
     }
 
-    /// Waits for its end, whatever comes before.
+    /// Waits for the end, discarding other events.
     pub(super) async fn outcome(self) -> Outcome {
         self.execution.outcome().await
     }
 
-    /// Carries out a command that is for a cell that runs; leaves the others alone. A kernel that is gone says so through
-    /// the events.
+    /// Carries out a command for a running cell; ignores others. If the kernel is gone, the events report it.
     pub(super) async fn command(&mut self, command: Command) {
         let _ = match command {
             Command::Interrupt => {

@@ -218,6 +218,9 @@ pub enum EventKind {
         cell: String,
         /// The code.
         text: String,
+        /// Its language, where the model has named one before the code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        language: Option<String>,
     },
     /// A cell of code is complete.
     CodeProposed {

@@ -8,7 +8,7 @@ use super::query::{QueryError, QueryReason, Rows};
 use crate::kernel::FramePiece;
 use crate::kernel::folder::Folder;
 
-/// Names of formats, which are endings of files too.
+/// Names of formats, which are also file extensions.
 pub const FORMATS: [&str; 3] = ["csv", "parquet", "xlsx"];
 
 /// The format with this name.
@@ -16,11 +16,11 @@ pub fn format(name: &str) -> Option<&'static str> {
     FORMATS.into_iter().find(|it| it.eq_ignore_ascii_case(name))
 }
 
-/// Saves the table `name` as `file`, whose ending says the format; how many bytes it has. A file that is there is never
-/// overwritten.
+/// Saves the table `name` as `file`, in the format of its extension, and returns its size in bytes. Never overwrites an
+/// existing file.
 ///
 /// # Errors
-/// [`QueryError`]; nothing is left then.
+/// [`QueryError`]; a partial file is removed.
 pub async fn save(
     asides: &Asides,
     name: &str,
@@ -76,7 +76,7 @@ async fn write(
     let mut written = 0;
     while let Some(piece) = pieces.recv().await {
         if let FramePiece::Bytes(bytes) = piece {
-            // Pieces are small, and the page cache takes them.
+            // Pieces are small, so writing to the page cache does not block for long.
             file.write_all(&bytes).map_err(Unsaved::Io)?;
             written += bytes.len() as u64;
         }

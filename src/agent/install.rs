@@ -1,8 +1,8 @@
-//! Modules that a kernel lacks: which package has one, who may install it, and who does.
+//! Missing modules: which package provides one, who decides about installing it, and who installs it.
 //!
-//! The model chose the name, and a name can be invented, mistyped, or set as a trap in what it has read. So only packages of
-//! [`PACKAGES`] are ever installed without a question; everything else a person decides, who is told the package's name and
-//! whose environment it goes to.
+//! The model chose the name, and a name can be invented, mistyped, or planted in text that the model read. So only
+//! packages in [`PACKAGES`] are ever installed without asking; for everything else a person decides, and is told the
+//! package's name and the environment it goes to.
 
 mod packages;
 
@@ -14,79 +14,79 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::KernelSource;
 pub use packages::package_of;
 
-/// When a package is installed that code needs and the kernel's environment lacks.
+/// When to install a package that code needs and the kernel's environment lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InstallPolicy {
-    /// Without a question, if it is one of those that everybody uses, and the environment is Sponde's own. Else as `ask`.
+    /// Without asking, if it is a well-known package and the environment is Sponde's own. Otherwise like `ask`.
     Allow,
-    /// If the person who is there says so.
+    /// If the person present agrees.
     #[default]
     Ask,
     /// Never.
     Never,
 }
 
-/// What a session does about missing modules.
+/// How a session handles missing modules.
 #[derive(Clone)]
 pub struct Installs {
     /// Who installs.
     pub installer: std::sync::Arc<dyn Installer>,
     /// When.
     pub policy: InstallPolicy,
-    /// Whether somebody is there who can be asked.
+    /// Whether a person is present.
     pub attended: bool,
 }
 
 /// A package that can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// The module that code wants.
+    /// The missing module.
     pub module: String,
-    /// The package that has it.
+    /// The package that provides it.
     pub package: String,
-    /// Whether that is known, and not only of the same name.
+    /// Whether the package is known to provide it, rather than merely having the same name.
     pub is_known: bool,
-    /// The interpreter of the environment that it goes to.
+    /// The interpreter of the target environment.
     pub python: PathBuf,
-    /// The environment in words.
+    /// A description of the environment.
     pub environment: String,
-    /// Whether that is Sponde's own.
+    /// Whether the environment is Sponde's own.
     pub is_private: bool,
 }
 
 /// Installs packages, outside of any sandbox.
 pub trait Installer: Send + Sync {
-    /// What can be done about a module that `kernel` lacks.
+    /// How to provide a module that `kernel` lacks.
     ///
     /// # Errors
-    /// Nothing can, and why: words for the model.
+    /// A message for the model, if the module cannot be installed.
     fn look(
         &self,
         kernel: KernelSource,
         module: String,
     ) -> BoxFuture<'static, Result<Offer, String>>;
 
-    /// Installs what was offered.
+    /// Installs the offered package.
     ///
     /// # Errors
-    /// That failed, in words.
+    /// A message, if the installation failed.
     fn install(&self, offer: Offer) -> BoxFuture<'static, Result<(), String>>;
 }
 
-/// What is done about an offer.
+/// The decision about an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is installed.
+    /// Install it.
     Install,
-    /// A person is asked.
+    /// Ask a person.
     Ask,
-    /// Neither.
+    /// Do not install it.
     Leave,
 }
 
 impl InstallPolicy {
-    /// What to do about `offer`, where somebody can be asked or not.
+    /// Decides about `offer`; `attended` says whether a person is present.
     pub fn judge(self, offer: &Offer, attended: bool) -> Verdict {
         match self {
             Self::Allow if offer.is_known && offer.is_private => Verdict::Install,
@@ -96,8 +96,8 @@ impl InstallPolicy {
     }
 }
 
-/// The module that an error says is not there: `No module named 'cv2'`. One with a dot in its name is missing in a package
-/// that is there.
+/// The module named in the error `No module named 'cv2'`. `None` for a dotted name: then the package is installed, but
+/// lacks the submodule.
 pub fn missing_module<'a>(ename: &str, evalue: &'a str) -> Option<&'a str> {
     if ename != "ModuleNotFoundError" {
         return None;
@@ -109,7 +109,7 @@ pub fn missing_module<'a>(ename: &str, evalue: &'a str) -> Option<&'a str> {
     (is_plain && !name.starts_with(|c: char| c.is_ascii_digit())).then_some(name)
 }
 
-/// What the person is asked.
+/// The question for the person.
 pub fn question(offer: &Offer) -> String {
     let Offer {
         module,
@@ -121,7 +121,7 @@ pub fn question(offer: &Offer) -> String {
         String::new()
     } else {
         format!(
-            "Sponde does not know it: a package named `{package}` is on the index, but nobody says that it is the one that is meant. "
+            "Sponde does not know it: a package named `{package}` is on the index, but it may not be the intended one. "
         )
     };
     format!(
@@ -129,7 +129,7 @@ pub fn question(offer: &Offer) -> String {
     )
 }
 
-/// Whether a line says yes.
+/// Whether the answer is yes.
 pub fn is_yes(line: &str) -> bool {
     matches!(
         line.trim().to_lowercase().as_str(),
@@ -137,7 +137,7 @@ pub fn is_yes(line: &str) -> bool {
     )
 }
 
-/// What the model is told of a module that stays missing.
+/// What to tell the model about a module that stays missing.
 pub fn hint(module: &str) -> String {
     match package_of(module) {
         Some(Package::Named(package)) => format!(
@@ -153,12 +153,12 @@ pub fn hint(module: &str) -> String {
     }
 }
 
-/// What is known of a module's name.
+/// What is known about a module's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Package {
-    /// It is in the package of this name.
+    /// The package with this name provides it.
     Named(&'static str),
-    /// It was in Python once, or never is a package: what to use instead.
+    /// Formerly part of Python, or never a package: what to use instead.
     Standard(&'static str),
 }
 

@@ -1,5 +1,5 @@
-//! What is in a directory that code of a kernel can change. No way leads out of it: paths have no `..`, and no link is followed
-//! ([`folder`]).
+//! Lists a directory that a kernel's code can change. Paths cannot leave it: they contain no `..`, and links are not
+//! followed ([`folder`]).
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -8,22 +8,22 @@ use std::time::SystemTime;
 use super::query::{EntryKind, FileEntry};
 use crate::kernel::folder;
 
-/// Entries of a listing.
+/// Maximum entries of a listing.
 const ENTRIES: usize = 10_000;
 
-/// What is in a directory, by name; at most 10,000 entries.
+/// The entries of a directory, sorted by name; at most 10,000.
 ///
 /// # Errors
-/// It cannot be read.
+/// Errors of reading it.
 pub fn entries(dir: &Path) -> io::Result<Vec<FileEntry>> {
     let mut entries = Vec::new();
     for entry in folder::list(dir)?.take(ENTRIES) {
         let entry = entry?;
-        // One that goes meanwhile is not there.
+        // An entry removed in the meantime is skipped.
         let Ok(metadata) = entry.metadata() else {
             continue;
         };
-        // A name that is no Unicode cannot be asked for.
+        // A name that is not Unicode cannot be requested.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -44,7 +44,7 @@ pub fn entries(dir: &Path) -> io::Result<Vec<FileEntry>> {
     Ok(entries)
 }
 
-/// `path` if it only leads down.
+/// `path` as a relative path; `None` if it could leave the directory.
 pub fn relative(path: &str) -> Option<PathBuf> {
     let path = Path::new(path.trim_matches('/'));
     let is_down = |it: Component<'_>| matches!(it, Component::Normal(_) | Component::CurDir);
@@ -57,7 +57,7 @@ pub fn relative(path: &str) -> Option<PathBuf> {
     })
 }
 
-/// A moment in ISO 8601.
+/// A time in ISO 8601.
 pub fn iso(time: SystemTime) -> Option<String> {
     let time = jiff::Timestamp::try_from(time).ok()?;
     Some(time.to_string())

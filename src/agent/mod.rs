@@ -1,7 +1,7 @@
 //! Floor 3: the agent. The only floor that knows kernels and models.
 //!
-//! Deciding is pure ([`turn`]), doing is at the edge ([`run`]). Front ends send a [`Command`] and see an [`Event`];
-//! all of them share these two types.
+//! Decisions are pure ([`turn`]), effects are at the edge ([`run`]). Front ends send a [`Command`] and receive an
+//! [`Event`]; all of them share these two types.
 
 pub mod approval;
 pub mod asides;

@@ -1,4 +1,4 @@
-//! Models by name: how a session gets another one while it runs.
+//! Opens models by name, so that a running session can switch.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use super::guidance::Coaching;
 use crate::llm::types::Provider;
 
-/// A model, and how a session treats it.
+/// A model and its settings in a session.
 #[derive(Clone)]
 pub struct ModelSetup {
-    /// Asks it.
+    /// Sends requests to it.
     pub provider: Arc<dyn Provider>,
     /// Its system prompt.
     pub system: String,
-    /// Whether it is helped where it forgets.
+    /// Whether it is reminded of what it forgets.
     pub coaching: Coaching,
-    /// Bytes of a cell's text outputs that it gets.
+    /// Bytes of text that it gets of a cell's outputs.
     pub output_budget: usize,
 }
 
-/// A model on its way; dropping it gives up.
+/// A model being opened; dropping it cancels.
 pub type Opening = Pin<Box<dyn Future<Output = Result<ModelSetup, String>> + Send>>;
 
-/// The part that knows models by name: a front end, for keys, configuration and servers of models are its business.
+/// Opens models by name. Implemented by front ends, because keys, configuration and model servers are theirs.
 pub trait Models: Send + Sync {
-    /// The model that `name` means (as for `--model`), or why there is none, in words for a person. May take long: a
-    /// server may have to be started.
+    /// The model called `name` (as for `--model`), or a message for a person. May take long: a server may have to
+    /// start.
     fn open(&self, name: &str) -> Opening;
 }

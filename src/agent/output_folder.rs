@@ -1,13 +1,13 @@
 //! Files beside the notebook for outputs that are too large for it: `NAME.outputs/<cell>/`.
 //!
-//! A cell under its limits writes nothing. When it passes one, all of its output from the first byte goes to files:
-//! text to `stdout.txt` and `stderr.txt` as a terminal would have it in the end, errors to `error.txt`, displays of
-//! plain text to `displays.txt`, other displays to a numbered file each. `clear_output` takes the files away again.
+//! A cell under its limits writes nothing. Once it exceeds one, all of its output from the first byte goes to files:
+//! text to `stdout.txt` and `stderr.txt` as a terminal would finally show it, errors to `error.txt`, displays of plain
+//! text to `displays.txt`, other displays to a numbered file each. `clear_output` removes the files.
 //!
-//! Invariants: a file that cannot be written is told once and never ends the session; what is written is bounded in
-//! bytes and in files; no link that code in the kernel may have put in the way is followed.
+//! Invariants: a file that cannot be written is reported once and never ends the session; the number of files and bytes
+//! is bounded; links, which the kernel's code may have created, are not followed.
 //!
-//! Deliberately not here: when a limit is passed and what stays in the notebook (`session::outputs`).
+//! Not here: when a limit is exceeded and what stays in the notebook (`session::outputs`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -23,15 +23,15 @@ use crate::session::OutputLimits;
 use crate::session::limits::{OutputFolderPath, Whole};
 use crate::session::outputs::{Outputs, Piece, Text};
 
-/// Files of one cell.
+/// Maximum files per cell.
 const FILES: usize = 10_000;
-/// Displays of one cell whose updates are followed, and the longest name of one.
+/// Maximum displays of a cell whose updates are followed, and maximum length of their names.
 const NAMED: usize = 10_000;
 const NAME: usize = 256;
-/// Bytes of a line that can still be changed by `\r`.
+/// Maximum bytes of a line that `\r` can still change.
 const LINE: usize = 64 << 10;
 
-/// The folder of a notebook's large outputs. It is made when the first one comes.
+/// The folder for a notebook's large outputs. Created for the first one.
 #[derive(Debug)]
 pub struct OutputFolder {
     folder: Option<Folder>,
@@ -57,9 +57,9 @@ struct CellFiles {
     stderr: Stream,
     displays: HashMap<String, usize>,
     written: BTreeMap<PathBuf, u64>,
-    /// Numbered outputs so far.
+    /// Number of numbered outputs so far.
     count: usize,
-    /// Why the rest is missing.
+    /// Why the rest was not written.
     failed: Option<String>,
 }
 
@@ -69,14 +69,14 @@ struct Stream {
     file: Option<File>,
 }
 
-/// Where the kernel of a notebook puts outputs that are too large to pass through us.
+/// Where a notebook's kernel writes outputs that are too large to pass through us.
 pub fn oversize(notebook: &Path, limits: &OutputLimits) -> Option<Oversize> {
     let dir = notebook.with_extension("outputs");
     (limits.files > 0).then(|| Oversize::new(dir, limits.files))
 }
 
 impl OutputFolder {
-    /// For the notebook at `notebook` and a kernel that works in `cwd`; `bytes` in files at most.
+    /// A folder for the notebook at `notebook` and a kernel that runs in `cwd`, with at most `bytes` in files.
     pub fn beside(notebook: &Path, cwd: &Path, bytes: u64) -> Self {
         let dir = notebook.with_extension("outputs");
         let name = dir
@@ -95,12 +95,12 @@ impl OutputFolder {
         }
     }
 
-    /// Writes nothing: there is no notebook.
+    /// A folder that writes nothing, for a session without a notebook.
     pub fn none() -> Self {
         Self::nowhere(0)
     }
 
-    /// Whether it writes nothing.
+    /// Whether this folder writes nothing.
     pub(super) fn is_none(&self) -> bool {
         self.folder.is_none()
     }
@@ -115,9 +115,9 @@ impl OutputFolder {
         }
     }
 
-    /// Takes what `cell` put out. Its outputs have taken the event and were not cut since; `is_cut` says whether they
-    /// were before. If they will be, `over` is all of them, which is needed where there are no files yet.
-    /// Returns where all of it is, if the cell has files now.
+    /// Takes an output of `cell`. The cell's outputs have applied the event but were not cut since; `is_cut` says
+    /// whether they were cut before. If they will be cut, `over` is all of them, which is needed if there are no files
+    /// yet. Returns where the complete output is, if the cell has files now.
     pub fn take(
         &mut self,
         cell: &str,
@@ -133,7 +133,7 @@ impl OutputFolder {
                 files.add(event, &mut self.left);
                 return Some(self.keep(cell, files));
             }
-            // It was cleared.
+            // The output was cleared.
             files.remove(&mut self.left);
         }
         let outputs = over?;
@@ -145,14 +145,14 @@ impl OutputFolder {
         Some(self.keep(cell, files))
     }
 
-    /// The cell is over: the last line is written, too. Returns where all of its output is, if it has files.
+    /// Ends the cell's files, including the last line. Returns where its complete output is, if it has files.
     pub fn close(&mut self, cell: &str) -> Option<Whole> {
         let mut files = self.cells.remove(cell)?;
         files.end(&mut self.left);
         Some(self.keep(cell, files))
     }
 
-    /// What could not be written, once.
+    /// A failure that has not been reported yet.
     pub fn trouble(&mut self) -> Option<String> {
         let trouble = self.trouble.take().filter(|_| !self.told)?;
         self.told = true;
@@ -178,7 +178,7 @@ impl OutputFolder {
         whole
     }
 
-    /// A display may have been shown by another cell.
+    /// The display may belong to another cell.
     fn update(&mut self, event: &OutputEvent) {
         let OutputEvent::Update {
             data, display_id, ..
@@ -198,7 +198,7 @@ impl OutputFolder {
 
 impl CellFiles {
     fn new(folder: &Folder, cell: &str) -> Self {
-        // Ids come from notebooks of other people.
+        // Ids may come from other people's notebooks.
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let name: String = cell.chars().filter(|&c| fits(c)).take(64).collect();
         let name = if name.is_empty() { "cell" } else { &name };
@@ -217,7 +217,7 @@ impl CellFiles {
         }
     }
 
-    /// Everything so far.
+    /// Writes everything so far.
     fn begin(&mut self, folder: &Folder, outputs: &Outputs, left: &mut u64) {
         let made = make_dir(&folder.dir, 0o755).and_then(|()| make_dir(&self.dir, 0o755));
         if let Err(error) = made {
@@ -358,7 +358,7 @@ impl CellFiles {
         self.write(&mut file, path, text.as_bytes(), left)
     }
 
-    /// The first failure is the last attempt.
+    /// Runs a write; after the first failure there are no further attempts.
     fn attempt(
         &mut self,
         left: &mut u64,
@@ -371,7 +371,7 @@ impl CellFiles {
         }
     }
 
-    /// What an earlier run left in a file is gone with the first write to it.
+    /// Opens a file; the first write discards what an earlier run left in it.
     fn open(&self, path: &Path, mode: Mode) -> io::Result<File> {
         if self.written.len() >= FILES && !self.written.contains_key(path) {
             return Err(io::Error::other(format!(
@@ -426,7 +426,7 @@ impl CellFiles {
     }
 
     fn remove(self, left: &mut u64) {
-        // What cannot be removed stays and is counted.
+        // Files that cannot be removed stay and still count.
         for (path, bytes) in &self.written {
             if folder::remove_file(path).is_ok() {
                 *left += bytes;
@@ -456,7 +456,7 @@ enum Mode {
 
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// What the name of a file with this MIME type ends in.
+/// The file extension for a MIME type.
 fn ending(mime: &str) -> &'static str {
     match mime {
         "text/html" => "html",

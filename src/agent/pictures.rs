@@ -1,6 +1,6 @@
-//! Pictures, charts and HTML of a session as files beside its notebook: `NAME_files/plot-N.EXT`.
+//! A session's pictures, charts and HTML as files beside its notebook: `NAME_files/plot-N.EXT`.
 //!
-//! They are written when their cell has ended, as it shows them then; what is there already is never overwritten.
+//! They are written when their cell has ended, in their final state; existing files are never overwritten.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct PictureFiles {
 }
 
 impl PictureFiles {
-    /// Pictures go to `dir`, which is made when the first one comes.
+    /// Writes to `dir`, which is created for the first picture.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, next: 1 }
     }
@@ -29,10 +29,10 @@ impl PictureFiles {
         Self::new(notebook.with_file_name(format!("{stem}_files")))
     }
 
-    /// Writes one picture as a file with this extension.
+    /// Writes one picture with this extension and returns its path.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub fn write(&mut self, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         if extension.is_empty() {
             return Err(io::Error::new(
@@ -52,15 +52,15 @@ impl PictureFiles {
         }
     }
 
-    /// Writes what belongs to a picture beside it, under the same name with this extension.
+    /// Writes a companion file beside a picture: the same name with this extension.
     ///
     /// # Errors
-    /// What the operating system said; also where such a file is there.
+    /// I/O errors, also if the file exists.
     pub fn write_beside(&self, picture: &Path, extension: &str, bytes: &[u8]) -> io::Result<()> {
         write_new(&picture.with_extension(extension), bytes)
     }
 
-    /// Where a picture is, as notebook and code name it; code works in `cwd`.
+    /// A picture's path as the notebook and code refer to it; code runs in `cwd`.
     pub fn place(&self, file: &Path, cwd: &Path) -> OutputFolderPath {
         let name = |path: &Path| {
             path.file_name()

@@ -1,10 +1,10 @@
-//! `SPONDE.md`, a project's own instructions to the model, and `.mcp.json`, its MCP servers; and whether the person trusts them.
+//! `SPONDE.md`, a project's instructions to the model, and `.mcp.json`, its MCP servers; and whether the person trusts
+//! them.
 //!
-//! Instructions become part of the system prompt and servers are programs that are started, so anyone who can write the files
-//! can steer the model or run a program: a file is used only after a person has read it and said yes, for this path and these
-//! very bytes. What was said is kept in the state directory,
-//! one line a decision, the last one counts; a file that changed is asked about again. What is used is the text that
-//! was shown, not what is in the file later.
+//! Instructions become part of the system prompt and servers are programs that are started, so whoever can write these
+//! files can steer the model or run programs. A file is used only after a person has read and accepted exactly these
+//! bytes at this path. Decisions are kept in the state directory, one per line, and the last one counts; a changed file
+//! needs a new decision. The text that was shown is used, not the file's later content.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,27 +13,27 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The name of the file with instructions.
+/// Name of the instructions file.
 pub const FILE: &str = "SPONDE.md";
-/// The name of the file with MCP servers, which other programs read too.
+/// Name of the MCP servers file, which other programs read too.
 pub const SERVERS: &str = ".mcp.json";
-/// Bytes that one may have: all of the instructions is sent with every request.
+/// Maximum bytes of a file: instructions are sent with every request.
 pub const LARGEST: u64 = 16 << 10;
-/// Directories that are searched upwards.
+/// Maximum directories searched upwards.
 const DEEPEST: usize = 32;
 
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// The file, without links.
+    /// The file's path, with links resolved.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub text: String,
-    /// SHA-256 of its bytes, in hexadecimal.
+    /// SHA-256 of its bytes in hexadecimal.
     pub sha256: String,
 }
 
-/// Why a file that is there cannot be used.
+/// Why an existing file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
     /// It cannot be read as text.
@@ -41,10 +41,10 @@ pub enum ProjectError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It is too long to be sent each time.
+    /// It is too long to send with every request.
     #[error("`{}` has more than {} kB", .path.display(), LARGEST >> 10)]
     TooLarge {
         /// The file.
@@ -52,19 +52,19 @@ pub enum ProjectError {
     },
 }
 
-/// What the person said about a file.
+/// A person's decision about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// Use it.
     Trusted,
     /// Ignore it.
     Refused,
-    /// Nothing yet.
+    /// No decision yet.
     Unknown,
 }
 
-/// The file `name` for work in `dir`: its own, or that of the nearest directory above up to the root of its
-/// repository. `None` if no file is there, or if it says nothing.
+/// The file `name` for work in `dir`: in `dir` itself, or in the nearest directory above, up to the repository's root.
+/// `None` if there is none, or if it is empty.
 ///
 /// # Errors
 /// [`ProjectError`].
@@ -73,11 +73,11 @@ pub fn find(dir: &Path, name: &str) -> Result<Option<Project>, ProjectError> {
         .ancestors()
         .take(DEEPEST)
         .find(|dir| dir.join(".git").exists())
-        // Outside of a repository nothing above belongs to the project.
+        // Outside a repository, directories above do not belong to the project.
         .unwrap_or(dir);
     for above in dir.ancestors().take(DEEPEST) {
         let path = above.join(name);
-        // A directory or a pipe of that name is none.
+        // Directories and pipes do not count.
         if std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             return read(&path).map(|project| Some(project).filter(|it| !it.text.is_empty()));
         }
@@ -113,13 +113,13 @@ fn read(path: &Path) -> Result<Project, ProjectError> {
     })
 }
 
-/// The decisions of a person.
+/// The person's recorded decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trusted {
     file: PathBuf,
 }
 
-/// A line of that file.
+/// A line of the decisions file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Decided {
     path: PathBuf,
@@ -128,19 +128,19 @@ struct Decided {
 }
 
 impl Trusted {
-    /// Those kept in the directory `state`.
+    /// The decisions kept in the directory `state`.
     pub fn in_dir(state: &Path) -> Self {
         Self {
             file: state.join("projects.jsonl"),
         }
     }
 
-    /// What was said about `project` as it is now.
+    /// The decision about `project` with its current content.
     pub fn of(&self, project: &Project) -> Trust {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let last = text
             .lines()
-            // A line that was cut says nothing.
+            // Skip torn lines.
             .filter_map(|line| serde_json::from_str::<Decided>(line).ok())
             .rfind(|decided| decided.path == project.path && decided.sha256 == project.sha256);
         match last {
@@ -150,10 +150,10 @@ impl Trusted {
         }
     }
 
-    /// Keeps what was said.
+    /// Records a decision.
     ///
     /// # Errors
-    /// Those of writing the file.
+    /// Errors of writing the file.
     pub fn decide(&self, project: &Project, trusted: bool) -> std::io::Result<()> {
         if let Some(dir) = self.file.parent() {
             std::fs::create_dir_all(dir)?;
@@ -164,7 +164,7 @@ impl Trusted {
             trusted,
         };
         let line = serde_json::to_string(&decided)? + "\n";
-        // One write of one line: two sessions at once do not mix theirs.
+        // A line is a single write, so concurrent sessions do not mix theirs.
         std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -187,7 +187,7 @@ mod tests {
         let write = |path: &str, text: &str| std::fs::write(top.join(path), text).unwrap();
         write(FILE, "above");
         let found = |dir: &Path| find(dir, FILE).unwrap().map(|project| project.text);
-        // Above the directory and not of its project.
+        // Above the directory, and not part of its project.
         assert_eq!(found(&inner), None);
         assert_eq!(found(&top).as_deref(), Some("above"));
         std::fs::create_dir(top.join("repo/.git")).unwrap();

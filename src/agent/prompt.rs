@@ -1,4 +1,4 @@
-//! The words a model gets before the conversation: system prompt and, for small models, examples.
+//! The text a model gets before the conversation: the system prompt and, for small models, examples.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use crate::llm::types::{Message, Part, ToolCall};
 
 use super::tools;
 
-/// Words of a person or a project that are added to the system prompt.
+/// Instructions from a person or a project, appended to the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instructions {
-    /// Whose they are, for the person: `profile NAME`, `SPONDE.md`.
+    /// Their origin, for display: `profile NAME`, `SPONDE.md`.
     pub source: String,
-    /// What they say.
+    /// The text.
     pub text: String,
 }
 
-/// A system prompt with all `instructions` after it, in order.
+/// Appends all `instructions`, in order, to a system prompt.
 pub fn with_instructions(system: String, instructions: &[Instructions]) -> String {
     instructions.iter().fold(system, |system, added| {
         format!(
@@ -26,14 +26,14 @@ pub fn with_instructions(system: String, instructions: &[Instructions]) -> Strin
     })
 }
 
-/// The system prompt for `language`. How code is run is not in it: a tool says it itself, and the other ways add it.
+/// The system prompt for `language`. How to run code is not in it: the tool's description or the code mode adds that.
 pub fn system(language: &str) -> String {
     include_str!("prompts/system.md")
         .trim_end()
         .replace("{language}", language)
 }
 
-/// The system prompt for small models asked in `mode`. Python only: that is what they can.
+/// The system prompt for small models in `mode`. Python only, because they are not good enough at other languages.
 pub fn small_system(mode: CodeMode) -> String {
     let how = match mode {
         CodeMode::Json => {
@@ -99,8 +99,8 @@ pub fn small_examples() -> Vec<Message> {
 mod tests {
     use super::*;
 
-    /// At most so many tokens has a system prompt with all that is added to it; tokenizers make one of three to five
-    /// letters of English and of each mark.
+    /// Bounds the tokens of a system prompt with all its additions; tokenizers make a token of three to five letters of
+    /// English, and of each punctuation mark.
     #[test]
     fn a_system_prompt_is_short() {
         use crate::llm::constrained::ConstrainedOptions;
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// An upper estimate: a token for each six letters of a word and for each other mark.
+    /// An upper estimate: a token for every six letters of a word, and for every punctuation mark.
     fn tokens(text: &str) -> usize {
         let mut tokens = 0;
         let mut letters = 0_usize;

@@ -1,7 +1,7 @@
 //! What a client can ask of a session beside its cells, and the answers (docs/events.md, "Queries").
 //!
-//! A query has one answer, which goes to the client that asked and to no other. It changes nothing, and a cell that runs is never
-//! disturbed for it. [`crate::agent::asides`] answers.
+//! A query gets one answer, which goes only to the client that asked. It changes nothing, and never disturbs a running
+//! cell. [`crate::agent::asides`] answers it.
 
 mod error;
 mod status;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::jupyter::mime::MimeBundle;
 use crate::kernel::{Completeness, Completions, Variable};
-use crate::session::numbered::{FileChange, NumberedCell};
+use crate::session::numbered::{CellPlace, FileChange, NumberedCell};
 pub use error::{QueryError, QueryReason};
 pub use status::{ContextUse, SessionStatus};
 
@@ -165,8 +165,8 @@ pub enum QueryAnswer {
     Cell(NumberedCell),
     /// To [`Query::Position`].
     Position {
-        /// From 1; null if there is no such cell.
-        number: Option<usize>,
+        /// Null if there is no such cell.
+        place: Option<CellPlace>,
     },
     /// To [`Query::ChangedFiles`].
     ChangedFiles {
@@ -401,7 +401,7 @@ impl From<Variable> for VariableInfo {
 }
 
 impl VariableList {
-    /// At most `most` of them, and how many more there are.
+    /// The first `most` variables, and how many more there are.
     pub fn first(mut self, most: usize) -> (Vec<VariableInfo>, usize) {
         let more = self.more + self.variables.len().saturating_sub(most);
         self.variables.truncate(most);
@@ -410,7 +410,7 @@ impl VariableList {
 }
 
 impl VariableInfo {
-    /// What a program gets of it.
+    /// The fields for programs.
     pub fn fields(&self) -> Value {
         serde_json::json!({
             "name": self.name, "type": self.kind, "shape": self.extent(), "bytes": self.bytes, "preview": self.preview,

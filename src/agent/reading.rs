@@ -1,8 +1,8 @@
-//! The tool `read_output`: a model reads more of a cell's output than it was shown. Nothing runs.
+//! The tool `read_output`: a model reads more of a cell's output than it was shown. Runs no code.
 //!
-//! The text comes from the transcript, or, where that keeps only beginning and end, from the files beside the notebook
-//! ([`super::spill`]). Code in the kernel can write to these: only plain files of the cell's own folder are opened, and
-//! no link is followed.
+//! The text comes from the transcript or, if that has only the beginning and end, from the files beside the notebook
+//! ([`super::output_folder`]). The kernel's code can write to these, so only plain files in the cell's own folder are
+//! opened, and links are not followed.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -19,18 +19,18 @@ use crate::session::limits::Whole;
 use crate::session::summarize::{self, Wanted};
 use crate::session::{Cell, CellKind, CodeCell, Transcript};
 
-/// Files that are looked for when none is named.
+/// Files tried if none is named.
 const USUAL: [&str; 4] = ["stdout.txt", "error.txt", "displays.txt", "stderr.txt"];
 
-/// Bytes of a page for a client.
+/// Maximum bytes of a page for a client.
 const PAGE: usize = 1 << 20;
-/// Lines of one, unless it says how many, and at most.
+/// Default and maximum lines of a page.
 const LINES: usize = 200;
 const MOST_LINES: usize = 10_000;
-/// Files of a cell that a client is told of.
+/// Maximum files of a cell listed for a client.
 const NAMES: usize = 200;
 
-/// The tool as a model sees it. The same in every session, whatever its kernels.
+/// The tool's specification. The same in every session, whatever its kernels.
 pub fn tool() -> ToolSpec {
     ToolSpec {
         name: READ_OUTPUT.to_owned(),
@@ -49,7 +49,7 @@ pub fn tool() -> ToolSpec {
     }
 }
 
-/// A complete call.
+/// A parsed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     cell: String,
@@ -60,16 +60,16 @@ pub struct Asked {
 /// Where the text is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Here.
+    /// In memory.
     Text(String),
-    /// In one of these files, the first that there is.
+    /// In the first of these files that exists.
     Files(PathBuf, Vec<String>),
 }
 
-/// Reads the arguments of a call.
+/// Parses the arguments of a call.
 ///
 /// # Errors
-/// A sentence for the model.
+/// A message for the model.
 pub fn parse(arguments: &str) -> Result<Asked, String> {
     #[derive(Deserialize)]
     struct Arguments {
@@ -101,19 +101,19 @@ pub fn parse(arguments: &str) -> Result<Asked, String> {
     })
 }
 
-/// Where the text is that was asked for; `notebook` is the session's.
+/// Locates the requested text; `notebook` is the session's.
 ///
 /// # Errors
-/// A sentence for the model.
+/// A message for the model.
 pub fn source(transcript: &Transcript, notebook: &Path, asked: &Asked) -> Result<Source, String> {
     let code = code_of(transcript, &asked.cell)?;
     Ok(source_of(code, notebook, asked.file.as_deref()))
 }
 
-/// The code cell that is called so: by its id, or by its number in the main kernel.
+/// The code cell with this id, or with this number in the main kernel.
 ///
 /// # Errors
-/// A sentence.
+/// A message.
 pub fn code_of<'a>(transcript: &'a Transcript, name: &str) -> Result<&'a CodeCell, String> {
     let cell = find(transcript.cells(), name)
         .ok_or_else(|| format!("there is no cell {name:?} that ran"))?;
@@ -137,7 +137,7 @@ fn source_of(code: &CodeCell, notebook: &Path, file: Option<&str>) -> Source {
     }
 }
 
-/// Lines of what `code` has put out, for a client: at most [`PAGE`] bytes. Reads files, so it may take its time.
+/// Lines of the output of `code`, for a client: at most [`PAGE`] bytes. Reads files, so it blocks.
 ///
 /// # Errors
 /// Why nothing can be read.
@@ -189,13 +189,13 @@ pub fn page(
     })
 }
 
-/// Whether a cell can have a file of this name.
+/// Whether a cell's output file can have this name.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.chars().all(fits) && !name.starts_with('.')
 }
 
-/// By its id, or by its number in the main kernel; of several, the latest.
+/// Finds a cell by its id, or by its number in the main kernel; the latest if there are several.
 fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
     let name = name.trim();
     let number: Option<i64> = name.parse().ok();
@@ -207,14 +207,14 @@ fn find<'a>(cells: &'a [Cell], name: &str) -> Option<&'a Cell> {
     by_id.or_else(|| cells.iter().rfind(is_numbered))
 }
 
-/// What the model gets, in about `limit` bytes. Reads files, so it may take its time.
+/// The answer for the model, in about `limit` bytes. Reads files, so it blocks.
 ///
 /// # Errors
-/// A sentence for the model.
+/// A message for the model.
 pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, String> {
     let read = match source {
         Source::Text(text) if text.is_empty() => {
-            return Err("the cell has put out no text".to_owned());
+            return Err("the cell has no text output".to_owned());
         }
         Source::Text(text) => summarize::read(text.as_bytes(), &asked.wanted, limit),
         Source::Files(dir, names) => {
@@ -234,7 +234,7 @@ pub fn answer(source: Source, asked: &Asked, limit: usize) -> Result<String, Str
     read.map_err(|error| format!("it could not be read: {error}"))
 }
 
-/// The names of some files of a cell, with their sizes.
+/// Some of the cell's files, with sizes.
 fn listed(dir: &Path) -> String {
     const NAMED: usize = 20;
     let mut names = sizes(dir);
@@ -258,7 +258,7 @@ fn listed(dir: &Path) -> String {
     }
 }
 
-/// The plain files of a directory with their sizes.
+/// The plain files of a directory, with sizes.
 fn sizes(dir: &Path) -> Vec<(String, u64)> {
     list(dir)
         .into_iter()
@@ -388,7 +388,7 @@ mod tests {
             ask(r#"{"cell": "ab12", "file": "1.html"}"#),
             Err("there is no such file; there are: stdout.txt (43893 bytes)".to_owned())
         );
-        // The names of what is elsewhere are not told either.
+        // Names of files elsewhere are not revealed either.
         std::fs::remove_dir_all(&folder).unwrap();
         std::os::unix::fs::symlink(dir.path(), &folder).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A model that is told no secrets: what is sent to it is redacted first.
+//! A provider wrapper that redacts secrets before they are sent to the model.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::llm::types::{
     BoxStream, Delta, Message, ModelInfo, Part, Prompt, Provider, ProviderError,
 };
 
-/// A provider behind a redactor. What the model itself wrote goes back to it as it was, byte for byte.
+/// A provider behind a redactor. Text that the model wrote is sent back to it unchanged.
 struct Redacted {
     provider: Arc<dyn Provider>,
     redactor: Redactor,
 }
 
-/// `provider`, which is told nothing that `redactor` finds.
+/// Wraps `provider` so that secrets found by `redactor` are never sent.
 pub(super) fn redacted(provider: Arc<dyn Provider>, redactor: &Redactor) -> Arc<dyn Provider> {
     Arc::new(Redacted {
         provider,

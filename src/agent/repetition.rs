@@ -1,16 +1,16 @@
-//! Whether a model goes in circles: the same code with the same error.
+//! Detects that a model is going in circles: the same code with the same error.
 //!
-//! White space and comments make no difference, for that is what a model changes when it tries the same again; nor do
-//! addresses and long numbers in an error, which are new each time.
+//! Ignores white space and comments, which a model changes when it retries the same code, and addresses and long
+//! numbers in errors, which differ every time.
 
 use crate::kernel::Verdict;
 
-/// How often the same failed: code and error, and the count.
+/// Failures so far: code, error, count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures(Vec<(String, String, u32)>);
 
 impl Failures {
-    /// Counts a failure of `code` in `language`, and says how often it was the same.
+    /// Counts a failure of `code` in `language`, and returns how often the same failure occurred.
     pub fn count(&mut self, code: &str, language: &str, verdict: &Verdict) -> u32 {
         let (code, failure) = (essence(code, language), failure(verdict));
         let same = |known: &&mut (String, String, u32)| known.0 == code && known.1 == failure;
@@ -22,19 +22,19 @@ impl Failures {
         1
     }
 
-    /// Forgets all.
+    /// Forgets all failures.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// How an execution failed, without what is new each time.
+/// The failure without its varying parts.
 fn failure(verdict: &Verdict) -> String {
     let text = format!("{verdict:?}");
     let mut same = String::with_capacity(text.len());
     let mut digits = String::new();
     let end = |same: &mut String, digits: &mut String| {
-        // `0x7f3a..` begins with a digit, too.
+        // `0x7f3a..` begins with a digit too.
         same.push_str(if digits.len() >= 4 {
             "#"
         } else {
@@ -56,7 +56,7 @@ fn failure(verdict: &Verdict) -> String {
     same
 }
 
-/// Code without comments and white space that mean nothing. Strings stay as they are.
+/// Code without comments and insignificant white space. Strings are unchanged.
 fn essence(code: &str, language: &str) -> String {
     let slashes = [
         "javascript",
@@ -91,7 +91,7 @@ fn essence(code: &str, language: &str) -> String {
                 .unwrap_or(rest.len());
             let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
             let after = rest.get(length..).unwrap_or_default();
-            // Between two words a space means something.
+            // A space between two words is significant.
             if is_word(text.chars().next_back()) && is_word(after.chars().next()) {
                 text.push(' ');
             }
@@ -107,7 +107,7 @@ fn essence(code: &str, language: &str) -> String {
     text
 }
 
-/// The length of the string that begins here; only the quote where it does not end, as in `don't`.
+/// The length of the string that begins here; only the quote if the string does not end, as in `don't`.
 fn string(rest: &str, quote: char) -> usize {
     let triple: String = [quote; 3].iter().collect();
     let (open, multiline) = if rest.starts_with(&triple) {

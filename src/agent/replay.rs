@@ -1,9 +1,9 @@
 //! Runs the code cells of a notebook in order, without a model: `sponde run` (nbclient's semantics).
 //!
 //! Stops at the first cell that fails, unless errors are allowed for the run (`allow_errors`) or for the cell (tag
-//! `raises-exception`); cells tagged `skip-execution` are left out, but for those of another language, which run in a
-//! kernel of their own. Whatever happened is in the notebook afterwards,
-//! also when the kernel dies: the caller can always write it.
+//! `raises-exception`). Skips cells tagged `skip-execution`, except those of another language, which run in their own
+//! kernel. Results so far are always stored in the notebook, even if the kernel dies, so the caller can always write
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -38,31 +38,31 @@ mod saver;
 /// How to run a notebook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// How long a cell may run.
+    /// Time limit for a cell.
     pub cell_timeout: Option<Duration>,
-    /// When all of it must be over.
+    /// Deadline of the whole run.
     pub deadline: Option<Instant>,
-    /// Go on after a cell that failed.
+    /// Continue after a cell failed.
     pub allow_errors: bool,
-    /// Whether somebody can answer `input()`.
+    /// Whether a person can answer `input()`.
     pub allow_stdin: bool,
-    /// What is kept of outputs.
+    /// Limits on kept outputs.
     pub limits: OutputLimits,
-    /// What `sys.exit` means.
+    /// How to treat `sys.exit`.
     pub exits: Exits,
 }
 
-/// What it means that code ends itself.
+/// How code that ends itself is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exits {
-    /// In a notebook: an error, but for a success.
+    /// As in a notebook: an error, unless it exits successfully.
     AsJupyter,
-    /// In a script: its end, with a status.
+    /// As in a script: the run ends with that status.
     AsPython,
 }
 
 impl ReplayOptions {
-    /// What one may take that begins now.
+    /// Time limit for a cell that begins now.
     fn time_of_a_cell(&self) -> Option<Duration> {
         let left = self
             .deadline
@@ -71,10 +71,10 @@ impl ReplayOptions {
     }
 }
 
-/// What is written while it runs.
+/// Files written during the run.
 #[derive(Debug)]
 pub struct Files {
-    /// Takes what does not fit into the notebook.
+    /// Receives outputs that do not fit into the notebook.
     pub folder: OutputFolder,
     /// The notebook itself, if it has a file.
     pub saver: Option<Saver>,
@@ -83,13 +83,13 @@ pub struct Files {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Cells that were run.
+    /// Number of cells run.
     pub ran: usize,
-    /// The first failure that stopped the run: index of the cell (from 0), and how it failed.
+    /// The first failure that stopped the run: the cell's index (from 0), and its verdict.
     pub failed: Option<(usize, Verdict)>,
-    /// Whether that was because [`ReplayOptions::deadline`] passed.
+    /// Whether [`ReplayOptions::deadline`] stopped it.
     pub out_of_time: bool,
-    /// The status that a script has ended itself with, if it is no success.
+    /// The status a script exited with, if not success.
     pub exited: Option<u8>,
 }
 
@@ -127,7 +127,7 @@ async fn replay(
         let Some(cell) = notebook.cells.get_mut(index) else {
             break;
         };
-        // What lets the notebook run its SQL elsewhere would take the place of what this kernel has for it.
+        // The notebook's own SQL set-up cell would replace this kernel's SQL support.
         if !is_runnable(cell) || (sql.is_some() && is_setup(&cell.source)) {
             continue;
         }
@@ -199,7 +199,7 @@ async fn replay(
     Ok(report)
 }
 
-/// What language the kernel says it speaks.
+/// Records the language that the kernel reports.
 async fn note_language(notebook: &mut Notebook, kernel: &Kernel) -> Result<(), KernelError> {
     let info = kernel.info().await?;
     if !info.language_info.is_empty() {
@@ -223,7 +223,7 @@ fn finished(report: &Report) -> EventKind {
     }
 }
 
-/// The indices of the cells that a run will run.
+/// The indices of the cells that a run executes.
 pub fn runnable(notebook: &Notebook) -> impl Iterator<Item = usize> {
     let cells = notebook.cells.iter().enumerate();
     cells.filter_map(|(index, cell)| is_runnable(cell).then_some(index))
@@ -235,7 +235,7 @@ fn is_runnable(cell: &Cell) -> bool {
         && (!has_tag(cell, "skip-execution") || foreign(cell).is_some())
 }
 
-/// What a cell has from a run before would look as if it came from this one.
+/// Removes results of an earlier run, which would look like those of this one.
 fn clear(notebook: &mut Notebook) {
     for cell in &mut notebook.cells {
         if !is_runnable(cell) {
@@ -263,7 +263,7 @@ fn stops_the_run(verdict: &Verdict, cell: &Cell, allow_errors: bool) -> bool {
     }
 }
 
-/// Runs one cell; its outputs, and what it updates, go to `results`.
+/// Runs one cell; its outputs and display updates go to `results`.
 async fn run_cell(
     notebook: &mut Notebook,
     index: usize,
@@ -302,7 +302,7 @@ async fn run_cell(
                 tell_late(results, late, events).await;
                 continue;
             }
-            // Here: nothing else is to happen before it is written.
+            // Saves inline: nothing else may happen before it is written.
             Next::Save => {
                 if let Some(message) = results.save(notebook) {
                     emit(events, EventKind::Notice { message }).await;
@@ -375,32 +375,32 @@ fn keep_timing(notebook: &mut Notebook, index: usize, timing: Map<String, Value>
     }
 }
 
-/// Tells the kernel's widgets what was shown in them.
+/// Sends the kernel's widgets what was shown in them.
 async fn answer_widgets(kernel: &Kernel, results: &mut Results) {
     for told in results.widgets.told() {
-        // A kernel that is gone has said so through the execution.
+        // If the kernel is gone, the execution reports it.
         let _ = kernel.send_comm(&told.comm, told.data).await;
     }
 }
 
-/// How the cell ended for the notebook; `in_widget` if its only errors were shown in widgets.
+/// The verdict for the notebook; `in_widget` if its only errors were shown in widgets.
 fn judged(verdict: Verdict, in_widget: bool, interrupts: u32) -> Verdict {
     match verdict {
-        // The widget ends it there.
+        // The widget captured the error.
         Verdict::Error { .. } if in_widget => Verdict::Ok,
-        // The cell swallowed it, but the person wanted the run to stop.
+        // The cell caught the interrupt, but the person wanted the run to stop.
         Verdict::Ok if interrupts > 0 => Verdict::Interrupted,
         verdict => verdict,
     }
 }
 
-/// A front end that went away does not stop the run.
+/// Sends an event. A front end that disconnected does not stop the run.
 async fn emit(events: &mpsc::Sender<EventKind>, event: EventKind) {
     let bytes = event.bytes();
     event::send(events, event, bytes).await;
 }
 
-/// An output of a cell that has finished goes to that cell.
+/// Adds an output of a finished cell to that cell.
 async fn tell_late(results: &mut Results, late: Late, events: &mpsc::Sender<EventKind>) {
     let mut executions = results.executions.iter().rev();
     let Some((_, index, id)) = executions.find(|(execution, ..)| *execution == late.execution)
@@ -423,7 +423,7 @@ enum Next {
     Save,
 }
 
-/// What comes next of the cell, while commands for it are carried out.
+/// The cell's next event; commands are carried out in the meantime.
 async fn next(
     run: &mut CellRun,
     control: &mut mpsc::Receiver<Command>,
@@ -441,7 +441,7 @@ async fn next(
             () = due => return Next::Save,
             event = run.next() => match event {
                 Some(event) => return Next::Event(event),
-                // `Finished` ends the caller's loop, so this is not reached.
+                // `Finished` ends the caller's loop, so this is never reached.
                 None => std::future::pending::<()>().await,
             },
             Some(late) = late.recv() => return Next::Late(late),
@@ -450,7 +450,7 @@ async fn next(
     }
 }
 
-/// A notebook for a kernel, without cells.
+/// An empty notebook for a kernel.
 pub fn notebook_for(name: &str, display_name: &str, language: &str) -> Notebook {
     let mut notebook = Notebook::new();
     notebook.metadata.insert(

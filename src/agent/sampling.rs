@@ -1,75 +1,80 @@
-//! One reply of the model while it streams: its text, its calls, and what of them is new to show.
+//! One streaming reply of the model: its text, its calls, and what is new to show.
 
 use super::tools;
 use crate::llm::types::{BoxStream, Delta, Native, ProviderError, Retrying, StopReason, Usage};
 
-/// A reply on its way.
+/// A reply in progress.
 pub(super) struct Sampling {
     pub(super) stream: BoxStream<'static, Result<Delta, ProviderError>>,
     pub(super) step: u32,
-    /// The assistant cell, once there is text.
+    /// The id of the assistant cell, once there is text.
     pub(super) text_cell: Option<String>,
     pub(super) text: String,
     pub(super) calls: Vec<PartialCall>,
-    /// Words that came after calls: they are cells between those of the calls, which are there once the reply is whole.
+    /// Text after calls: it becomes cells between those of the calls, which exist once the reply is complete.
     pub(super) later: Vec<LaterWords>,
     pub(super) ended: Ended,
 }
 
-/// Words of a reply that came after a call.
+/// Text of a reply that came after a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LaterWords {
-    /// After so many calls.
+    /// The number of calls before it.
     pub(super) calls: usize,
     pub(super) cell: String,
     pub(super) text: String,
 }
 
-/// How a reply ended, for what to say about a call that is not whole.
+/// How a reply ended, for the message about an incomplete call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// As the model wanted, or not yet.
+    /// Regularly, or not yet.
     Whole,
-    /// At the limit of its length.
+    /// At the length limit.
     Limit,
-    /// It was stopped because it went in circles.
+    /// Stopped because it repeated itself.
     Circles,
 }
 
-/// A call on its way.
+/// A call in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartialCall {
     pub(super) cell: String,
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
-    /// The code that was shown so far.
+    /// The code shown so far.
     shown: String,
 }
 
 impl PartialCall {
-    /// The code that was shown so far.
+    /// The code shown so far.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 }
 
-/// What a delta means for the session.
+/// What a delta adds.
 #[derive(Debug, PartialEq)]
 pub(super) enum Progress {
-    /// More words.
+    /// More text.
     Text(String),
-    /// More words after a call, of the cell that they will be.
+    /// More text after a call, and the id of its future cell.
     LaterText { cell: String, text: String },
     /// More reasoning.
     Reasoning(String),
-    /// More code of the cell that this call will be.
-    Code { cell: String, text: String },
-    /// What its provider wants back.
+    /// More code for the call's future cell.
+    Code {
+        cell: String,
+        text: String,
+        /// The language, as the model names it, where it has by now.
+        language: Option<String>,
+    },
+    /// Data that the provider needs back.
     Native(Native),
     /// Nothing to show.
     Nothing,
-    /// What came so far is void, and was shown in this cell if there is one; the reply comes again.
+    /// The reply so far is void, and was shown in this cell if there is one; the reply starts again.
     Again { why: Retrying, cell: Option<String> },
     /// The reply is complete.
     Complete { usage: Usage },
@@ -88,7 +93,7 @@ impl Sampling {
         }
     }
 
-    /// Takes a delta; `new_id` names new cells.
+    /// Processes a delta; `new_id` generates ids of new cells.
     pub(super) fn take(&mut self, delta: Delta, new_id: &mut dyn FnMut() -> String) -> Progress {
         match delta {
             Delta::Text(text) => {
@@ -102,7 +107,7 @@ impl Sampling {
             Delta::Reasoning(text) => Progress::Reasoning(text),
             Delta::CallStart { index, id, name } => {
                 let call = self.call(index, new_id);
-                // Without an id the answer could not name its call.
+                // Without an id the result could not refer to its call.
                 call.id = if id.is_empty() {
                     format!("call_{}", call.cell)
                 } else {
@@ -114,7 +119,7 @@ impl Sampling {
             Delta::CallArguments { index, fragment } => {
                 let call = self.call(index, new_id);
                 call.arguments.push_str(&fragment);
-                let code = tools::partial_code(&call.arguments);
+                let tools::Partial { code, language } = tools::partial(&call.arguments);
                 match code.strip_prefix(&call.shown) {
                     Some(new) if !new.is_empty() => {
                         let text = new.to_owned();
@@ -122,6 +127,7 @@ impl Sampling {
                         Progress::Code {
                             cell: call.cell.clone(),
                             text,
+                            language,
                         }
                     }
                     _ => Progress::Nothing,
@@ -162,7 +168,7 @@ impl Sampling {
                 &mut self.later[at]
             }
         };
-        // The blank lines before it only part it from the code.
+        // Leading blank lines only separate it from the code.
         let new = if kept.text.is_empty() {
             text.trim_start()
         } else {
@@ -175,16 +181,16 @@ impl Sampling {
         }
     }
 
-    /// Whether the code that is being written says the same line again and again: a small model that has begun so does not
-    /// end before its limit.
+    /// Whether the streaming code repeats one line again and again: a small model that has begun this does not stop
+    /// before its limit.
     pub(super) fn goes_in_circles(&self) -> bool {
-        /// Characters below which a line may well be needed again.
+        /// Characters below which a line may legitimately be repeated.
         const LONG: usize = 40;
         const OFTEN: usize = 4;
         let Some(code) = self.calls.last().map(|call| call.shown.as_str()) else {
             return false;
         };
-        // The last line is still being written, unless the next one has begun.
+        // The last line is incomplete, unless the next one has begun.
         let Some((written, _)) = code.rsplit_once('\n') else {
             return false;
         };
@@ -196,7 +202,7 @@ impl Sampling {
     }
 
     fn call(&mut self, index: usize, new_id: &mut dyn FnMut() -> String) -> &mut PartialCall {
-        // A reply with more calls than this is none; the rest goes to the last one and fails to parse.
+        // No valid reply has more calls than this; the rest goes to the last one, which then fails to parse.
         const MOST: usize = 64;
         let index = index.min(MOST - 1);
         while self.calls.len() <= index {

@@ -1,20 +1,20 @@
-//! Writing a file so that it is whole at every instant: temporary file, fsync, rename.
+//! Atomic file writes: temporary file, fsync, rename.
 
 use std::io;
 use std::path::Path;
 
 use crate::kernel::folder::Folder;
 
-/// Replaces `path` by `bytes`; anyone who reads it sees the old content or the new, never a part. Permissions of an
-/// existing file are kept; a symlink is followed.
+/// Replaces `path` with `bytes`; a reader sees the old or the new content, never a part. Keeps the permissions of an
+/// existing file; follows a symlink.
 ///
 /// # Errors
-/// What the operating system said; the old file is then untouched.
+/// I/O errors; the old file is then untouched.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_atomically_with(path, |file| file.write_all(bytes))
 }
 
-/// The same with what `write` writes.
+/// Like [`write_atomically`], with content that `write` produces.
 ///
 /// # Errors
 /// As [`write_atomically`].
@@ -26,10 +26,11 @@ pub fn write_atomically_with(
     replace(&target, write)
 }
 
-/// The same where code of a kernel may have put links: none is followed. `path` is as [`resolved`] before code ran.
+/// Like [`write_atomically_with`], where a kernel's code may have created links: none is followed. `path` was
+/// [`resolved`] before code ran.
 ///
 /// # Errors
-/// As [`write_atomically`]; also that a link is in the way.
+/// As [`write_atomically`], also if a link is in the way.
 ///
 /// [`resolved`]: crate::kernel::folder::resolved
 pub fn write_beside_code(
@@ -54,11 +55,11 @@ fn replace(
             "not a file name",
         ));
     }
-    // A short name: that of the file may be as long as names can be.
+    // A short name: the file's own may already have the maximum length.
     let temporary = dir.join(format!(".sponde-{}.tmp", uuid::Uuid::new_v4().simple()));
     let written = (|| {
         let mut file = std::fs::File::create_new(&temporary)?;
-        // A link is replaced, and says nothing of permissions.
+        // A link is replaced, and its permissions are not copied.
         if let Ok(metadata) = std::fs::symlink_metadata(target)
             && metadata.is_file()
         {
@@ -74,14 +75,14 @@ fn replace(
         Ok(())
     })();
     if written.is_err() {
-        // The first error says what went wrong.
+        // The first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
     }
     written
 }
 
-/// Without it the old name may be back after a loss of power. The new content is there either way, and a file system
-/// that cannot do this is no reason to fail.
+/// Without this, a power failure may bring the old name back. The content is on disk either way, so a file system that
+/// cannot sync a directory is not an error.
 fn sync_directory(dir: &Path) {
     if let Err(error) = std::fs::File::open(dir).and_then(|dir| dir.sync_all()) {
         tracing::debug!(dir = %dir.display(), %error, "the directory is not synced");

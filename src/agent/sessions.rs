@@ -1,7 +1,7 @@
-//! The sessions that are kept in a directory: found, named, searched and removed.
+//! The sessions kept in a directory: listing, finding, naming and removing them.
 //!
-//! Nothing here opens a session: what another process is writing can be looked at, and is left alone by what removes.
-//! A session that was closed in good order is known from the last line of its journal, however long that is.
+//! Nothing here opens a session: one that another process is writing can be inspected but not removed. For a properly
+//! closed session, the last line of its journal is enough, however long the journal is.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -13,41 +13,41 @@ use crate::jupyter::nbformat::{CellType, Notebook, random_cell_id};
 use crate::kernel::remove_tree;
 use crate::session::journal::{self, Begin, Entry, Summary};
 
-/// Bytes of a journal's end that are looked at first.
+/// Bytes read first from a journal's end.
 const TAIL: u64 = 16 << 10;
-/// Bytes that are read at once.
+/// Bytes per read.
 const BUFFER: usize = 1 << 20;
 
 /// A session as a list shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// Its id: the name of its files.
+    /// Its id, which is the base name of its files.
     pub id: String,
     /// What is in it.
     pub summary: Summary,
-    /// Where and with what it began; `None` if there is only a notebook.
+    /// The session's `Begin` entry; `None` if only a notebook exists.
     pub begin: Option<Begin>,
     /// Where its notebook is.
     pub notebook: PathBuf,
-    /// Bytes of all its files.
+    /// Total bytes of its files.
     pub bytes: u64,
     /// Bytes of its journal alone.
     pub journal_bytes: u64,
-    /// Who has it open, if somebody has.
+    /// The process that has it open, if any.
     pub open: Option<Holder>,
-    /// Whether it was closed in good order.
+    /// Whether it was closed properly.
     pub closed: bool,
-    /// When its files were changed last. Two sessions of one second have an order too.
+    /// When its files last changed. Precise enough to order sessions of the same second.
     pub modified: jiff::Timestamp,
 }
 
-/// Why a name does not say which session is meant.
+/// Why a name does not identify a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// None is called so.
+    /// No session has that name.
     #[error("there is no session `{0}`")]
     None(String),
-    /// Several are.
+    /// Several sessions have it.
     #[error("`{wanted}` can mean {}", .ids.join(", "))]
     Several {
         /// What was asked for.
@@ -57,7 +57,7 @@ pub enum FindError {
     },
 }
 
-/// The sessions in `dir`, latest first. What cannot be read is left out.
+/// The sessions in `dir`, latest first. Unreadable ones are left out.
 pub fn list(dir: &Path) -> Vec<Found> {
     let mut ids: Vec<String> = std::fs::read_dir(dir)
         .into_iter()
@@ -67,7 +67,7 @@ pub fn list(dir: &Path) -> Vec<Found> {
             let ending = path.extension()?;
             let is_one = ending == "journal" || ending == "ipynb";
             let id = path.file_stem()?.to_str()?;
-            // A version that was set aside is no session.
+            // A version that was set aside is not a session.
             (is_one && !id.contains(".changed-")).then(|| id.to_owned())
         })
         .collect();
@@ -102,8 +102,8 @@ pub fn look(dir: &Path, id: &str) -> Option<Found> {
     Some(found)
 }
 
-/// The session in `found` that `wanted` means: its id, the beginning of it or of its last part, its notebook, or a part
-/// of its title.
+/// The session in `found` that `wanted` identifies: by its id, a prefix of the id or of its last part, its notebook, or
+/// a part of its title.
 ///
 /// # Errors
 /// [`FindError`].
@@ -133,7 +133,7 @@ pub fn find<'a>(found: &'a [Found], wanted: &str) -> Result<&'a Found, FindError
     }
 }
 
-/// The id of the session that the notebook at `path` belongs to, as it says itself.
+/// The id of the session that the notebook at `path` says it belongs to.
 pub fn named_in(path: &Path) -> Option<String> {
     let bytes = std::fs::read(path).ok()?;
     let notebook = Notebook::read(&bytes, &mut random_cell_id).ok()?.notebook;
@@ -141,7 +141,7 @@ pub fn named_in(path: &Path) -> Option<String> {
     Some(id.to_owned())
 }
 
-/// The shortest name that means the session `id` among `all`, of four characters or more.
+/// The shortest unambiguous name of session `id` among `all`, of at least four characters.
 pub fn short<'a>(id: &'a str, all: &[Found]) -> &'a str {
     let part = last_part(id);
     for length in 4..=part.len() {
@@ -155,7 +155,7 @@ pub fn short<'a>(id: &'a str, all: &[Found]) -> &'a str {
     id
 }
 
-/// A new id that no session in `dir` has: the day, and four characters that nobody mixes up. `day` is `YYYYMMDD`.
+/// A new unique id in `dir`: the day, and four characters that are not easily confused. `day` is `YYYYMMDD`.
 pub fn new_id(dir: &Path, day: &str) -> String {
     const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
     loop {
@@ -172,8 +172,8 @@ pub fn new_id(dir: &Path, day: &str) -> String {
     }
 }
 
-/// Gives the session `id` another title; an empty one is none. It stays where it is among the others: a title is nothing
-/// that happened in it.
+/// Sets the title of session `id`; an empty one removes it. Its position in the list does not change, because renaming
+/// is not activity.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -201,7 +201,7 @@ pub fn rename(dir: &Path, id: &str, title: &str) -> Result<(), OpenError> {
         .and_then(|()| file.sync())
         .map_err(failed)?;
     if let Ok(before) = before {
-        // A date that cannot be kept is no reason to say that the title was not.
+        // A failure to restore the timestamp does not undo the new title.
         let _ = File::options()
             .append(true)
             .open(&path)
@@ -210,7 +210,7 @@ pub fn rename(dir: &Path, id: &str, title: &str) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether the notebook of the session `id` was ever written, as its journal says.
+/// Whether the notebook of session `id` was ever written, according to its journal.
 pub fn was_saved(dir: &Path, id: &str) -> bool {
     let mut saved = false;
     let Ok(file) = File::open(journal_path(dir, id)) else {
@@ -223,8 +223,8 @@ pub fn was_saved(dir: &Path, id: &str) -> bool {
     read.is_ok() && saved
 }
 
-/// Removes a session from `dir`, with its audit log, whose head is in `state`. A notebook that the person keeps elsewhere
-/// stays, with what is beside it. Returns the bytes that are free now.
+/// Removes a session from `dir`, and its audit log, whose head is in `state`. A notebook that the person keeps
+/// elsewhere stays, with the folders beside it. Returns the bytes freed.
 ///
 /// # Errors
 /// [`OpenError::Taken`] if it is open, [`OpenError::Io`].
@@ -259,12 +259,12 @@ pub fn remove(dir: &Path, state: &Path, found: &Found) -> Result<u64, OpenError>
         path: audit.log,
         error,
     })?;
-    // Last: as long as it is there, the session is.
+    // The journal goes last: the session exists as long as it does.
     freed += gone(&path)?;
     Ok(freed)
 }
 
-/// Removes the session `id` from `dir` if nothing came of it: no code, no word of a model, no kernel that was kept.
+/// Removes the session `id` from `dir` if it is empty: no code, no text from a model, no kept kernel.
 ///
 /// # Errors
 /// As [`remove`].
@@ -285,7 +285,7 @@ pub fn remove_empty(dir: &Path, state: &Path, id: &str) -> Result<(), OpenError>
 }
 
 impl Found {
-    /// Whether its notebook lies in the directory of sessions, `dir`, and not where the person wanted it.
+    /// Whether its notebook is in the sessions directory `dir`, not in a place the person chose.
     pub fn is_ours(&self, dir: &Path) -> bool {
         self.notebook.parent() == Some(dir)
     }
@@ -322,7 +322,7 @@ fn journalled(mut file: File, id: &str, beside: &Path) -> io::Result<Found> {
     })
 }
 
-/// A session of which there is only the notebook.
+/// A session that consists only of its notebook.
 fn bare(id: &str, path: &Path) -> Option<Found> {
     let bytes = std::fs::read(path).ok()?;
     let notebook = Notebook::read(&bytes, &mut random_cell_id).ok()?.notebook;
@@ -357,7 +357,7 @@ fn bare(id: &str, path: &Path) -> Option<Found> {
     })
 }
 
-/// Folders beside a notebook that belong to it: large outputs, pictures, what was taken back.
+/// Folders beside a notebook that belong to it: large outputs, pictures, undone files.
 fn folders(notebook: &Path) -> [PathBuf; 3] {
     let stem = notebook.file_stem().unwrap_or_default().to_string_lossy();
     [
@@ -379,7 +379,7 @@ fn size_of(path: &Path) -> u64 {
     entries.map(|entry| size_of(&entry.path())).sum()
 }
 
-/// What is behind the last hyphen.
+/// The part after the last hyphen.
 fn last_part(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }

@@ -1,7 +1,6 @@
-//! What SQL cells have in a Python kernel: the magic, and the way to the databases of the session.
+//! SQL cells in a Python kernel: the magic, and access to the session's databases.
 //!
-//! No secret is here: a kernel gets the path of a socket, behind which another process holds the connections
-//! (`app::databases`).
+//! No secret is here: a kernel gets the path of a socket, and another process holds the connections (`app::databases`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +10,21 @@ use serde_json::json;
 use crate::kernel::{ExecuteOptions, Kernel};
 use crate::session::sql::MAGIC;
 
-/// How long a kernel may take to learn it.
+/// Time limit for defining the magic in a kernel.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Rows of a result that become a data frame.
+/// Maximum rows of a result that becomes a data frame.
 const ROWS: u64 = 5_000_000;
 /// How long a SQL cell may run over files and data frames, unless the configuration says otherwise.
 pub const SQL_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What SQL has in a session.
+/// SQL settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlOptions {
-    /// Where databases are reached, if there are any.
+    /// The socket to the databases, if there are any.
     pub socket: Option<PathBuf>,
     /// Their names.
     pub databases: Vec<String>,
-    /// Bytes of memory that DuckDB may take in the kernel before it writes to disk.
+    /// Memory that DuckDB may use in the kernel, in bytes, before it spills to disk.
     pub memory: Option<u64>,
     /// How long a query over files and data frames may take.
     pub seconds: u64,
@@ -43,7 +42,7 @@ impl Default for SqlOptions {
 }
 
 impl SqlOptions {
-    /// Makes `kernel`, which does nothing else, understand SQL cells. One that cannot tells so when such a cell runs.
+    /// Defines the SQL magic in the idle `kernel`. If that fails, SQL cells report it when they run.
     pub async fn teach(&self, kernel: &Kernel) {
         let options = ExecuteOptions::aside(self.code(), WITHIN);
         match kernel.execute(options).await {
@@ -63,7 +62,7 @@ impl SqlOptions {
         if let Some(memory) = self.memory {
             settings["memory"] = (memory >> 20).into();
         }
-        // A string of JSON is one of Python.
+        // A JSON string is also a valid Python string.
         let settings = json!(settings.to_string());
         format!("{MAGIC}\n\n_define_sql(__import__('json').loads({settings}))\ndel _define_sql\n")
     }

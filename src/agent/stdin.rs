@@ -1,11 +1,12 @@
-//! Who answers when code asks for a line (`input()`, R's `readline`, Deno's `prompt`). Passwords never go to a model.
+//! Who answers when code requests a line (`input()`, R's `readline`, Deno's `prompt`). Models never answer password
+//! prompts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Lines that a model may answer for one cell.
+/// Maximum lines that a model answers for one cell.
 pub const ANSWERS: u32 = 5;
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const LONGEST: usize = 1000;
 
 /// Who answers.
@@ -30,7 +31,7 @@ pub enum AnsweredBy {
     Model,
 }
 
-/// How a model is asked for the line.
+/// The prompt that asks a model for the line.
 pub(super) fn question(prompt: &str) -> String {
     let prompt: String = prompt.chars().take(LONGEST).collect();
     format!(
@@ -39,7 +40,7 @@ pub(super) fn question(prompt: &str) -> String {
     )
 }
 
-/// The line in a model's reply: the first that is not empty, without the marks of code around it.
+/// The line in a model's reply: the first non-empty one, without code marks around it.
 pub(super) fn line_of(reply: &str) -> String {
     let line = reply
         .lines()

@@ -1,15 +1,15 @@
-//! A session on disk: its journal, its notebook, and the lock that makes us its only writer.
+//! A session on disk: its journal, its notebook, and the lock that makes this process the only writer.
 //!
-//! `DIR/ID.journal` has every edit, appended when a cell ends and at most [`EVERY`] after an output came, and is written
-//! anew when most of it is about what is gone, also while a cell runs; `DIR/ID.ipynb`,
-//! or the file that the person named, is a rendering of it and brought up to date when a cell or a turn ends
-//! ([`document`]). Both cost what changed, not what the session is (`docs/adr/0013`).
+//! `DIR/ID.journal` contains every edit. It is appended to when a cell ends and at most [`EVERY`] after an output
+//! arrived, and rewritten when most of it is obsolete, even while a cell runs. `DIR/ID.ipynb`, or the file that the
+//! person named, is rendered from it and updated when a cell or a turn ends ([`document`]). The cost of both depends on
+//! what changed, not on the size of the session (`docs/adr/0013`).
 //!
-//! When the disk takes no more the session goes on in memory: it is told once, nothing that was written is harmed, and
-//! each later save tries again.
+//! If the disk cannot be written, the session continues in memory: the person is told once, existing data is not
+//! damaged, and each later save tries again.
 //!
-//! A store does not hold the transcript. [`Store::log`] is given each edit before it is applied, [`Store::save`] what is
-//! to be in the notebook.
+//! A store does not hold the transcript. [`Store::log`] gets each edit before it is applied, [`Store::save`] the
+//! content for the notebook.
 
 mod document;
 mod fork;
@@ -34,11 +34,11 @@ pub(super) use lock::Lock;
 pub use open_error::OpenError;
 pub use recover::{Mended, Opened};
 
-/// How long an output may wait until it is in the journal.
+/// Maximum delay until an output is in the journal.
 pub const EVERY: Duration = Duration::from_millis(100);
-/// Bytes that wait for a disk that takes no more; then only the whole session will do.
+/// Maximum bytes queued while the disk cannot be written; beyond it, the whole session must be rewritten.
 const MOST_WAITING: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
-/// A journal may be this much longer than what it says, and twice as long.
+/// Slack before a journal is rewritten: it may reach twice the size of its live content plus this.
 const SPARE: u64 = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// A session's files.
@@ -49,7 +49,7 @@ pub struct Store {
     journal: Option<Journal>,
     document: Document,
     summary: Summary,
-    /// Why the last save failed, until one succeeds.
+    /// The last save's error, until one succeeds.
     trouble: Option<String>,
 }
 
@@ -57,45 +57,45 @@ pub struct Store {
 struct Journal {
     file: JournalFile,
     begin: Begin,
-    /// Held while the session is open; a directory that cannot be written has no lock either.
+    /// Held while the session is open; `None` until the first line is written.
     lock: Option<Lock>,
-    /// An edit that the next may be joined to.
+    /// An edit that may be merged with the next.
     last: Option<Edit>,
-    /// Lines that are not written yet.
+    /// Lines not written yet.
     waiting: Vec<u8>,
-    /// How long it was when it last said each cell once.
+    /// The journal's length when it last contained each cell only once.
     least: u64,
-    /// Whether there is anything worth a file: a question or a cell of code.
+    /// Whether there is anything worth a file: a question or a code cell.
     is_worth_it: bool,
-    /// Lines are missing: the whole session has to be written, and until then no more of it waits.
+    /// Lines were dropped: the whole session must be rewritten, and nothing more is queued until then.
     incomplete: bool,
 }
 
-/// What is written at once.
+/// What one save writes.
 #[derive(Debug)]
 pub struct Change {
-    /// The cells from number `first` on, and the notebook's metadata.
+    /// The cells from index `first` on, and the notebook's metadata.
     notebook: Notebook,
     first: usize,
-    /// All lines of a new journal, if it is to be written anew.
+    /// All lines of the new journal, if it is to be rewritten.
     journal: Option<Vec<u8>>,
-    /// Whether the notebook must be on the disk, too.
+    /// Whether to sync the notebook to disk, too.
     sync: bool,
 }
 
-/// What came of it.
+/// The result of a save.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything is written. These are words for the person, if there are any.
+    /// Everything was written. May carry a notice for the person.
     Saved(Option<String>),
-    /// Try again with all of the notebook.
+    /// Try again with the whole notebook.
     WantsAll,
-    /// It could not be written. These are words for the person, unless they have had them.
+    /// Writing failed. Carries a notice, unless the person was already told.
     Failed(Option<String>),
 }
 
 impl Store {
-    /// A new session, kept in `dir`. Its files are made when there is something to keep.
+    /// A new session in `dir`. Its files are created once there is something to keep.
     pub fn create(dir: &Path, begin: Begin) -> Self {
         let entry = Entry::Begin(begin.clone());
         let mut waiting = Vec::new();
@@ -120,7 +120,7 @@ impl Store {
         }
     }
 
-    /// Keeps nothing but the notebook at `path`.
+    /// A store without a journal: only the notebook at `path`.
     pub fn without_journal(path: PathBuf) -> Self {
         Self {
             id: String::new(),
@@ -141,18 +141,18 @@ impl Store {
         self.document.path()
     }
 
-    /// What is in the notebook's file has been taken over into the transcript: it can be overwritten.
+    /// Allows overwriting the notebook's file: its content is now in the transcript.
     pub fn accept_notebook(&mut self) {
         self.document.is_torn();
     }
 
-    /// The notebook is kept at `path` from now on, where there is none.
+    /// Moves the notebook to `path`, where no file exists.
     pub fn move_notebook(&mut self, path: PathBuf) {
         self.note(&Entry::Notebook(path.clone()));
         self.document = Document::new(path);
     }
 
-    /// Takes a transcript that is there already. It is written when something happens.
+    /// Queues an existing transcript. It is written with the next change.
     pub fn seed(&mut self, transcript: &Transcript) {
         for edit in transcript.snapshot() {
             self.summary.take_edit(&edit);
@@ -163,14 +163,14 @@ impl Store {
         self.measure();
     }
 
-    /// What waits says each cell once: the journal's growth counts from here.
+    /// Measures the queued lines, which contain each cell once; the journal's growth is counted from here.
     fn measure(&mut self) {
         if let Some(journal) = &mut self.journal {
             journal.least = journal.waiting.len() as u64;
         }
     }
 
-    /// Takes an edit that is about to be applied.
+    /// Queues an edit that is about to be applied.
     pub fn log(&mut self, edit: &Edit) {
         self.summary.take_edit(edit);
         let Some(journal) = &mut self.journal else {
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Takes a fact about the session.
+    /// Queues a fact about the session.
     pub fn note(&mut self, entry: &Entry) {
         self.summary.take(entry);
         if let Some(journal) = self.journal.as_mut().filter(|it| !it.incomplete) {
@@ -207,24 +207,24 @@ impl Store {
         }
     }
 
-    /// Whether something waits to be written.
+    /// Whether anything is queued.
     pub fn is_waiting(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| {
             journal.is_worth_it && (journal.last.is_some() || !journal.waiting.is_empty())
         })
     }
 
-    /// Kernels that may go on without us.
+    /// Kernels that may keep running.
     pub fn kernels(&self) -> &[RunningKernel] {
         &self.summary.kernels
     }
 
-    /// Code that a person lets run in this session.
+    /// Code that a person allowed in this session.
     pub fn permits(&self) -> &[Permit] {
         &self.summary.permits
     }
 
-    /// Appends what waits to the journal. Blocks.
+    /// Appends the queued lines to the journal. Blocks.
     pub fn flush(&mut self) -> Outcome {
         let flushed = self.journal.as_mut().map_or(Ok(()), Journal::flush);
         match flushed {
@@ -233,29 +233,29 @@ impl Store {
         }
     }
 
-    /// All lines of a shorter journal, if this one says too much about what is gone.
+    /// All lines of a shorter journal, if most of this one is obsolete.
     pub fn outgrown(&self, transcript: &Transcript) -> Option<Vec<u8>> {
         let journal = self.journal.as_ref()?;
         let is_too_long = !journal.incomplete && journal.is_too_long(transcript);
         is_too_long.then(|| self.anew(transcript)).flatten()
     }
 
-    /// Puts `lines` in the place of the journal; they say what waits, too. Blocks.
+    /// Replaces the journal with `lines`, which include the queued edits. Blocks.
     pub fn rewrite(&mut self, lines: &[u8]) -> Outcome {
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.replace(lines)
         {
             tracing::warn!(%error, "the journal could not be made shorter");
-            // Not again ten times a second.
+            // Do not try again ten times a second.
             journal.least = journal.file.length();
         }
         self.flush()
     }
 
-    /// What [`Store::save`] is to write of `transcript`, or nothing but the notebook's metadata if nothing changed.
+    /// What [`Store::save`] should write of `transcript`: the changed cells, or only the notebook's metadata.
     pub fn change(&self, transcript: &Transcript, all: bool, sync: bool) -> Change {
         let changed = transcript.changed_from();
-        // Without a journal nothing is changed in place.
+        // Without a journal, nothing is overwritten in place.
         let first = if all || self.journal.is_none() {
             0
         } else {
@@ -276,7 +276,7 @@ impl Store {
         }
     }
 
-    /// Brings journal and notebook up to date. Blocks.
+    /// Updates journal and notebook. Blocks.
     pub fn save(&mut self, change: &Change) -> Outcome {
         if self.journal.as_ref().is_some_and(|it| !it.is_worth_it) {
             return Outcome::Saved(None);
@@ -288,7 +288,7 @@ impl Store {
         };
         let first = change.first;
         if let Err(error) = journalled {
-            // The notebook may be in a place that has room; without the journal it is not changed in place.
+            // The notebook may be on a disk with space; but without the journal it is not overwritten in place.
             if first > 0 {
                 return Outcome::WantsAll;
             }
@@ -328,7 +328,7 @@ impl Store {
         Outcome::Saved(aside.or(again))
     }
 
-    /// The session is closed in good order at `at`. Blocks.
+    /// Closes the session properly at `at`. Blocks.
     pub fn close(&mut self, at: String) {
         let summary = Summary {
             at,
@@ -336,7 +336,7 @@ impl Store {
         };
         self.note(&Entry::Closed(summary));
         if let Some(journal) = &mut self.journal {
-            // Who cannot be told any more was told before.
+            // Failures were reported before; nobody is listening now.
             let _ = journal.flush().and_then(|()| journal.file.sync());
         }
     }
@@ -352,7 +352,7 @@ impl Store {
             .extend(&change.notebook, change.first, change.sync)
     }
 
-    /// The lines of a journal that says what this one does.
+    /// The lines of a compacted journal.
     fn anew(&self, transcript: &Transcript) -> Option<Vec<u8>> {
         let journal = self.journal.as_ref()?;
         let title = self.summary.title.clone().map(Entry::Title);
@@ -377,7 +377,7 @@ impl Store {
             _ => self.document.path(),
         };
         let words = format!(
-            "could not write `{}`: {error}; the session goes on in memory, and saving is tried again after each cell",
+            "could not write `{}`: {error}; the session continues in memory; saving is retried after each cell",
             path.display()
         );
         let is_new = self.trouble.is_none();
@@ -387,20 +387,20 @@ impl Store {
 }
 
 impl Journal {
-    /// Whether most of it is about what is gone. What a person's notebook brought is not in the transcript's bytes.
+    /// Whether most of it is obsolete. The cells of a person's own notebook do not count in the transcript's bytes.
     fn is_too_long(&self, transcript: &Transcript) -> bool {
         let says = self.least.max(transcript.bytes() as u64);
         self.file.length() > 2 * (says + SPARE)
     }
 
-    /// The edit that waits for others like it becomes a line.
+    /// Turns the pending edit into a line.
     fn settle(&mut self) {
         if let Some(edit) = self.last.take() {
             self.wait_for(&edit);
         }
     }
 
-    /// The edit is written with the next lines. What the whole session will say need not wait.
+    /// Queues the edit, unless the whole session will be rewritten anyway.
     fn wait_for(&mut self, edit: &Edit) {
         if !self.incomplete {
             journal::write_edit(edit, &mut self.waiting);
@@ -440,7 +440,7 @@ impl Journal {
         Ok(())
     }
 
-    /// A new session's lock is taken with its first line.
+    /// Takes a new session's lock with its first line.
     fn lock(&mut self) -> io::Result<()> {
         if self.lock.is_none() {
             let path = self.file.path().with_extension("lock");
@@ -456,7 +456,7 @@ impl Journal {
     }
 }
 
-/// Text that comes in small pieces is written in larger ones.
+/// Small pieces of text are merged into larger edits.
 fn can_be_joined(edit: &Edit) -> bool {
     use crate::kernel::OutputEvent::Stream;
     matches!(
@@ -469,12 +469,12 @@ fn can_be_joined(edit: &Edit) -> bool {
     )
 }
 
-/// Where the journal of session `id` is.
+/// The path of the journal of session `id`.
 pub(super) fn journal_path(dir: &Path, id: &str) -> PathBuf {
     dir.join(format!("{id}.journal"))
 }
 
-/// Names the session in its notebook, so that it is found again wherever a person moves the file.
+/// Records the session's id in its notebook, so that it is found wherever a person moves the file.
 fn mark(notebook: &mut Notebook, id: &str) {
     if let Some(ours) = notebook
         .metadata

@@ -1,14 +1,14 @@
-//! What a session's subscribers see: one numbered list of items, each an [`Edit`] of the transcript or an event that is
-//! no transcript (`docs/events.md`).
+//! A session's stream as subscribers see it: a numbered list of items, each an [`Edit`] of the transcript or an event
+//! outside it (`docs/events.md`).
 //!
-//! - [`log`]: the newest items of a session, bounded in bytes. The session writes and never waits.
-//! - [`snapshot`]: all that a new subscriber needs before its first item.
-//! - [`handle`]: reaches the session: commands, and looks at what it is.
-//! - [`client`]: a front end's end: items out, commands and queries in.
-//! - [`view`]: the same as a screen shows it.
+//! - [`log`]: the newest items of a session, bounded in bytes. The session appends and never waits.
+//! - [`snapshot`]: everything a new subscriber needs before its first item.
+//! - [`handle`]: access to the session: commands, and reading its state.
+//! - [`client`]: a front end's connection: items out, commands and queries in.
+//! - [`view`]: the stream as a screen shows it.
 //!
-//! A subscriber is a position in the log. One that falls behind the oldest item is told to take a new snapshot, so
-//! that a thousand slow subscribers cost the session nothing.
+//! A subscriber is a position in the log. One that falls behind the oldest item must take a new snapshot, so that a
+//! thousand slow subscribers cost the session nothing.
 
 pub mod client;
 pub mod handle;
@@ -32,7 +32,7 @@ pub use log::Log;
 pub use snapshot::{PendingRequest, SessionState, Snapshot};
 pub use view::View;
 
-/// The version of the protocol: raised when a client of the version before would misread something.
+/// Version of the protocol; raised when a client of the previous version would misread something.
 pub const VERSION: u32 = 1;
 
 /// Where an item stands in a session's stream, as `<epoch>-<sequence>`.
@@ -83,7 +83,7 @@ impl fmt::Display for ItemId {
     }
 }
 
-/// The text is no `<epoch>-<sequence>`.
+/// The text is not `<epoch>-<sequence>`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an item's id, which is `<epoch>-<sequence>`")]
 pub struct NotAnId(String);

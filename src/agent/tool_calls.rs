@@ -1,10 +1,10 @@
-//! Calls of tools from code in a kernel: whether the cell that runs may make them, and a record of each for the audit log.
+//! Tool calls by a kernel's code: whether the running cell may make them, and a record of each for the audit log.
 //!
-//! A session and the task that carries the calls out share a [`ToolCalls`]. The session gives a [`ToolPermit`] for each run of a cell,
-//! by what was found in its code when it was decided whether it runs; the permit ends with the run. Nobody waits here:
-//! a session that runs cells again answers no questions meanwhile.
+//! A session and the task that carries out the calls share a [`ToolCalls`]. The session issues a [`ToolPermit`] for
+//! each run of a cell, based on the findings when its run was decided; the permit ends with the run. Nothing waits for
+//! a person here: a session that reruns cells answers no questions in the meantime.
 //!
-//! Deliberately not here: servers, and what a tool is (`app::tool_servers`).
+//! Not here: servers, and what a tool is (`app::tool_servers`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -17,22 +17,22 @@ use crate::kernel::Pace;
 
 /// How far the audit log may fall behind; it is told how many calls it missed.
 const BEHIND: usize = 256;
-/// Characters of a name in a record.
+/// Maximum characters of a name in a record.
 const NAME: usize = 100;
 
-/// Which tools code may call.
+/// The tools that code may call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Permitted {
-    /// All: the code was judged as code that calls tools, or a person wrote it.
+    /// All: the code was approved as calling tools, or a person wrote it.
     All,
-    /// Those that say that they only read: the code runs again.
+    /// Only those that declare themselves read-only: the code is being rerun.
     Reads,
-    /// None: the code was not judged as code that calls tools.
+    /// None: the code was not approved as calling tools.
     #[default]
     Nothing,
 }
 
-/// What the calls of one session go by. Clones share it.
+/// Permissions and records of one session's calls. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ToolCalls(Arc<Shared>);
 
@@ -45,12 +45,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     running: Option<(String, Permitted)>,
-    /// Counts the permits.
+    /// The number of permits issued so far.
     number: u64,
     pace: Pace,
 }
 
-/// The permit of a cell that runs. It ends when this is dropped.
+/// The permit of a running cell. It ends when dropped.
 #[derive(Debug)]
 pub(super) struct ToolPermit {
     calls: ToolCalls,
@@ -92,7 +92,7 @@ pub enum ToolCallEnd {
 }
 
 impl ToolCall {
-    /// A call of `tool` of `server` with `arguments` while `cell` ran.
+    /// A call to `tool` of `server` with `arguments`, while `cell` ran.
     pub fn new(
         cell: Option<String>,
         (server, tool): (&str, &str),
@@ -120,17 +120,17 @@ impl Default for ToolCalls {
 }
 
 impl ToolCalls {
-    /// The cell that runs now, and which tools it may call.
+    /// The running cell, and the tools it may call.
     pub fn permitted(&self) -> Option<(String, Permitted)> {
         self.state().running.clone()
     }
 
-    /// Writes a call down.
+    /// Records a call.
     pub fn record(&self, call: ToolCall) {
         let (is_one_too_many, before) = self.state().pace.next(Instant::now());
         if before > 0 {
             let calls = ToolCallEnd::LeftOut { calls: before };
-            // Perhaps nobody listens, here and below.
+            // There may be no subscriber, here and below.
             let _ = self.0.done.send(ToolCall {
                 end: calls,
                 ..call.clone()
@@ -141,12 +141,12 @@ impl ToolCalls {
         }
     }
 
-    /// Each call from now on.
+    /// Subscribes to calls from now on.
     pub(super) fn subscribe(&self) -> broadcast::Receiver<ToolCall> {
         self.0.done.subscribe()
     }
 
-    /// A cell begins to run.
+    /// Issues a permit for a cell that starts.
     pub(super) fn begin(&self, cell: &str, permitted: Permitted) -> ToolPermit {
         let mut state = self.state();
         state.number += 1;
@@ -157,7 +157,7 @@ impl ToolCalls {
         }
     }
 
-    /// Whole after every change.
+    /// The state is consistent after every change, even after a panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

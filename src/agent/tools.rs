@@ -13,7 +13,7 @@ use crate::session::sql;
 /// The tool's name.
 pub const RUN_CODE: &str = "run_code";
 
-/// Names that models use for it although they were told otherwise.
+/// Names that models use for it regardless of instructions.
 const ALIASES: [&str; 9] = [
     "functions.run_code",
     "functions.execute",
@@ -26,7 +26,7 @@ const ALIASES: [&str; 9] = [
     "run",
 ];
 
-/// Other names of languages, as models and people write them.
+/// Alternative names of languages, as models and people write them.
 const OTHER_NAMES: [(&str, &[&str]); 6] = [
     ("python", &["py", "python3", "ipython"]),
     ("bash", &["sh", "shell"]),
@@ -36,21 +36,21 @@ const OTHER_NAMES: [(&str, &[&str]); 6] = [
     ("c++", &["cpp"]),
 ];
 
-/// What a model is told about SQL.
+/// The description of SQL for a model.
 const SQL: &str = " `sql` runs in DuckDB in the Python kernel, over files by path, data frames by name and attached databases; the \
                    result becomes the data frame `result`, or NAME if the code begins with the line `%%sql NAME`. Good for files \
                    larger than memory.";
 
-/// Whether a model may write SQL.
+/// Whether SQL is offered to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlOffer {
-    /// In the Python kernel.
+    /// It is, in the Python kernel.
     Offered,
-    /// There is no kernel for it, or the model is too small for a choice.
+    /// No kernel supports it, or the model is too small for a choice.
     None,
 }
 
-/// A complete call.
+/// A parsed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The code.
@@ -59,8 +59,8 @@ pub struct Parsed {
     pub language: Option<String>,
 }
 
-/// The tool as a model sees it; the first of `kernels` is the main one. With only one there is no choice to make, and
-/// no word about it.
+/// The tool's specification; the first of `kernels` is the main one. With only one kernel, the language is not
+/// mentioned.
 pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
     let mut languages: Vec<&str> = kernels.iter().map(|offer| &*offer.language).collect();
     let main = languages.first().copied().unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
         "Run a cell of {main} in the persistent Jupyter kernel. Returns what it prints, the last expression's value and \
          plots, which the user sees too."
     );
-    let mut properties = json!({ "code": { "type": "string" } });
+    let mut properties = json!({});
     if languages.len() > 1 {
         let _ = write!(
             description,
@@ -86,6 +86,8 @@ pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
             "description": format!("{main} if left out"),
         });
     }
+    // Models write arguments in this order: with the language first, code is shown under its own name from its first line.
+    properties["code"] = json!({ "type": "string" });
     ToolSpec {
         name: RUN_CODE.to_owned(),
         description,
@@ -98,7 +100,7 @@ pub fn run_code(kernels: &[KernelOffer], sql: SqlOffer) -> ToolSpec {
     }
 }
 
-/// Which of `kernels` somebody means who names a language or a kernel.
+/// The index in `kernels` of the one with this name or language.
 pub fn find_language(asked: &str, kernels: &[KernelOffer]) -> Option<usize> {
     let asked = asked.trim();
     let is = |name: &str| name.eq_ignore_ascii_case(asked);
@@ -114,11 +116,11 @@ pub fn find_language(asked: &str, kernels: &[KernelOffer]) -> Option<usize> {
         .or_else(|| kernels.iter().position(|offer| is_also(&offer.language)))
 }
 
-/// The code of a complete call, or why it is none. Strict: a broken call is answered, never run as something else.
-/// The first of `kernels` is the main one.
+/// Parses a complete call. Strict: a malformed call is answered, never run as something else. The first of `kernels` is
+/// the main one.
 ///
 /// # Errors
-/// A sentence for the model.
+/// A message for the model.
 pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Parsed, String> {
     #[derive(Deserialize)]
     struct Arguments {
@@ -167,20 +169,32 @@ pub fn parse(name: &str, arguments: &str, kernels: &[KernelOffer]) -> Result<Par
     })
 }
 
-/// The language of a kernel that is not the main one.
+/// The kernel's language, unless it is the main one.
 fn other_language(kernels: &[KernelOffer], index: usize) -> Option<String> {
     let other = kernels.get(index).filter(|_| index > 0);
     other.map(|offer| offer.language.clone())
 }
 
-/// The code in arguments that are still being written, as far as it is certain: the beginning of what [`parse`] will
-/// say, if that says anything.
-pub fn partial_code(arguments: &str) -> String {
-    code_value(arguments).map(unescaped).unwrap_or_default()
+/// A call that is still being written, as far as it is certain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Partial {
+    /// The beginning of the code that [`parse`] will find, if it finds any.
+    pub code: String,
+    /// The language, as the model names it, where that stands before the code.
+    pub language: Option<String>,
 }
 
-/// What follows the quote that begins the value of `code`. Only the call's own field is meant, not one inside of another.
-fn code_value(arguments: &str) -> Option<&str> {
+/// Reads the beginning of a call's arguments.
+pub fn partial(arguments: &str) -> Partial {
+    let mut language = None;
+    let code = code_value(arguments, &mut language).map(unescaped);
+    let code = code.unwrap_or_default();
+    Partial { code, language }
+}
+
+/// What follows the quote that begins the value of `code`, and the `language` before it. Only the call's own fields are meant,
+/// not those inside of another.
+fn code_value<'a>(arguments: &'a str, language: &mut Option<String>) -> Option<&'a str> {
     let mut rest = arguments.trim_start().strip_prefix('{')?;
     loop {
         let (key, after) = next_value::<String>(rest)?;
@@ -188,19 +202,25 @@ fn code_value(arguments: &str) -> Option<&str> {
         if key == "code" {
             return value.trim_start().strip_prefix('"');
         }
-        let (IgnoredAny, after) = next_value(value)?;
+        let after = if key == "language" {
+            let (named, after) = next_value(value)?;
+            *language = named;
+            after
+        } else {
+            next_value::<IgnoredAny>(value)?.1
+        };
         rest = after.trim_start().strip_prefix(',')?;
     }
 }
 
-/// The JSON value that `text` begins with, and what follows it.
+/// The JSON value at the start of `text`, and the text after it.
 fn next_value<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(T, &'a str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter();
     let value = values.next()?.ok()?;
     Some((value, text.get(values.byte_offset()..)?))
 }
 
-/// A JSON string up to its closing quote, or as far as it goes and is one.
+/// Unescapes a JSON string up to its closing quote, or as far as it is valid.
 fn unescaped(body: &str) -> String {
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
@@ -208,7 +228,7 @@ fn unescaped(body: &str) -> String {
         let length = match c {
             '"' | '\0'..'\u{20}' => break,
             '\\' => {
-                // A character outside of the first plane is two escapes.
+                // A character outside the basic plane takes two escapes.
                 let escape = [2, 6, 12]
                     .into_iter()
                     .find_map(|length| Some((length, decode(rest.get(..length)?)?)));
@@ -362,7 +382,7 @@ mod tests {
         let code = "a = \"é\"\nprint(\u{1f600})";
         let mut seen = String::new();
         for end in (0..=whole.len()).filter(|&end| whole.is_char_boundary(end)) {
-            let partial = partial_code(&whole[..end]);
+            let partial = partial(&whole[..end]).code;
             assert!(code.starts_with(&partial), "{partial:?}");
             assert!(partial.len() >= seen.len(), "{partial:?} after {seen:?}");
             seen = partial;
@@ -380,7 +400,25 @@ mod tests {
             (r#"{"code": "yes\ud83d no, for this is no character"#, "yes"),
             (r#"{"code": 7, "code": "no"}"#, ""),
         ] {
-            assert_eq!(partial_code(arguments), code, "{arguments}");
+            assert_eq!(partial(arguments).code, code, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_language_is_known_where_it_stands_before_the_code() {
+        for (arguments, language) in [
+            (r#"{"language": "R", "code": "x"#, Some("R")),
+            (r#"{"language": "R"#, None),
+            (r#"{"code": "x", "language": "R"}"#, None),
+            (r#"{"a": {"language": "R"}, "code": "x"#, None),
+            (r#"{"language": null, "code": "x"#, None),
+            (r#"{"language": 7, "code": "x"#, None),
+        ] {
+            assert_eq!(
+                partial(arguments).language.as_deref(),
+                language,
+                "{arguments}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was spent, as front ends are told.
+//! Session totals for front ends.
 
 use std::time::Duration;
 

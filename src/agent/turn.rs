@@ -1,6 +1,6 @@
-//! What to do next: a pure state machine. `step(state, input) -> (state, effects)`, no I/O, no clock.
+//! Decides what to do next: a pure state machine. `step(state, input) -> (state, effects)`, no I/O, no clock.
 //!
-//! One turn is one question, until it is answered. Only here is decided when code runs and when to stop.
+//! A turn is one question and everything until its answer. Only this module decides when code runs and when to stop.
 
 mod drive;
 mod messages;
@@ -17,36 +17,36 @@ pub(super) use drive::{Drive, drive};
 pub use messages::{Call, Effect, Input};
 use plan::Planning;
 
-/// How often the same code may fail in the same way.
+/// How often the same code may fail the same way.
 const SAME_FAILURE: u32 = 3;
-/// What the model is told of code that a person never wants to run.
-const NEVER: &str = "neither this nor anything like it in this session";
-/// How often in one turn something missing is pointed out to the model.
+/// What the model is told about code that a person forbade.
+const NEVER: &str = "do not run this or similar code in this session";
+/// Maximum reminders to the model per turn.
 const NUDGES: u32 = 3;
 
 /// What the agent is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Waiting for a question.
+    /// No turn is running.
     Idle,
     /// The model replies.
     Sampling,
-    /// The person wants the conversation compacted.
+    /// The conversation is being compacted on request.
     Compacting,
-    /// The first of these cells waits for a person's word.
+    /// The first of these cells awaits a person's decision.
     Deciding(VecDeque<Call>),
-    /// The first of these cells runs.
+    /// The first of these cells is running.
     Executing {
-        /// The running cell and those of the same reply that come after it.
+        /// The running cell and the later ones of the same reply.
         queue: VecDeque<Call>,
         /// Whether it was interrupted.
         interrupted: bool,
     },
-    /// A limit is reached; the person says whether it goes on, or the turn ends so.
+    /// At a limit: the person decides whether to continue; otherwise the turn ends with this.
     Paused(TurnEnd),
-    /// A cell of the person's own runs.
+    /// The person's own cell is running.
     RunningOwn {
-        /// The cells that wait for the person's word meanwhile.
+        /// The cells that were awaiting a decision.
         waiting: VecDeque<Call>,
     },
 }
@@ -66,7 +66,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// An idle machine.
+    /// A machine in the idle state.
     pub fn new(policy: Policy, max_steps: u32, at_limit: AtLimit) -> Self {
         Self {
             state: State::Idle,
@@ -80,7 +80,7 @@ impl Turn {
         }
     }
 
-    /// Takes an input and says what to do. An input that does not fit the state does nothing: it came too late.
+    /// Processes an input and returns the effects. An input that does not fit the state came too late and is ignored.
     #[must_use]
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         match (std::mem::replace(&mut self.state, State::Idle), input) {
@@ -140,7 +140,7 @@ impl Turn {
         }
     }
 
-    /// The same where a cell waits or runs.
+    /// Processes an input while a cell waits or runs.
     fn step_cell(&mut self, state: State, input: Input) -> Vec<Effect> {
         match (state, input) {
             (
@@ -185,7 +185,7 @@ impl Turn {
                 effects.push(Effect::End(TurnEnd::KernelFailed { message }));
                 effects
             }
-            // Nothing runs in it, and whatever goes on may need it: it is there again in a moment.
+            // No cell is running, and the current activity may need the kernel, which is available again in a moment.
             (state, Input::Restart) => {
                 self.state = state;
                 vec![Effect::RestartKernel]
@@ -197,7 +197,7 @@ impl Turn {
         }
     }
 
-    /// A turn begins.
+    /// Starts a turn.
     fn begin(&mut self) {
         self.steps = 0;
         self.nudges = 0;
@@ -216,7 +216,7 @@ impl Turn {
         effects
     }
 
-    /// A limit is reached: the turn ends so, unless somebody wants to go on.
+    /// Handles a reached limit: ends the turn, or asks whether to continue.
     fn limit(&mut self, end: TurnEnd, mut effects: Vec<Effect>) -> Vec<Effect> {
         effects.push(match self.at_limit {
             AtLimit::End => Effect::End(end),
@@ -228,7 +228,7 @@ impl Turn {
         effects
     }
 
-    /// What was used up is there again.
+    /// Continues after a limit: resets what was used up.
     fn go_on(&mut self, end: &TurnEnd) -> Vec<Effect> {
         let mut effects = Vec::new();
         match end {
@@ -242,7 +242,7 @@ impl Turn {
                         .to_owned(),
                 ));
             }
-            // Nobody is asked about these.
+            // These limits are never asked about.
             TurnEnd::Done
             | TurnEnd::Planned
             | TurnEnd::CellFailed
@@ -270,7 +270,7 @@ impl Turn {
         }
     }
 
-    /// Goes on with the first of `queue`, or with the model when there is none.
+    /// Continues with the first of `queue`, or with the model if there is none.
     fn next(&mut self, queue: VecDeque<Call>, mut effects: Vec<Effect>) -> Vec<Effect> {
         let Some(first) = queue.front() else {
             return self.sample(effects);
@@ -322,7 +322,7 @@ impl Turn {
                 });
                 match after.action {
                     Action::Forbid => return self.forbid(queue, after, effects),
-                    // They have not seen what the new code does besides.
+                    // The person has not seen the additional findings of the changed code.
                     Action::Ask if after.adds_to(&before) => {
                         self.state = State::Deciding(queue);
                         effects.push(Effect::Ask { cell });
@@ -349,7 +349,7 @@ impl Turn {
                 let stop = reason.is_none();
                 effects.push(Effect::Decline { cell, reason });
                 effects.extend(skip_all(queue, "the user declined the code before it"));
-                // Words are for the model to act on; a bare no ends the turn.
+                // A reason lets the model react; a refusal without one ends the turn.
                 if stop {
                     effects.push(Effect::End(TurnEnd::Declined));
                     return effects;
@@ -408,7 +408,7 @@ impl Turn {
     }
 }
 
-/// What ends a cell that runs.
+/// The effect that stops a running cell.
 fn stop(input: &Input) -> Effect {
     if *input == Input::Restart {
         Effect::RestartKernel
@@ -417,7 +417,7 @@ fn stop(input: &Input) -> Effect {
     }
 }
 
-/// A kernel that died because it was restarted needs nothing more.
+/// A kernel that died from a restart needs no further one.
 fn restart_if_died(verdict: &Verdict) -> Vec<Effect> {
     match verdict {
         Verdict::KernelDied(reason) if *reason != ExitReason::Requested => {

@@ -1,10 +1,10 @@
-//! Taking turns back: what is remembered of each moment before code ran, and how one of them comes back.
+//! Undoing turns: what is remembered of each moment before code ran, and how to restore one.
 //!
-//! A [`Point`] stands before a cell. It has the files of the workspace ([`workspace`]) and a [`Way`] to the variables of
-//! the main kernel: a dormant copy of it, a file with what could be written, or nothing but the cells before. Kernels of
-//! other languages have no points.
+//! A [`Point`] precedes a cell. It has the files of the workspace ([`workspace`]) and a [`Way`] to restore the main
+//! kernel's variables: a dormant copy of the kernel, a file with the variables that could be saved, or only the earlier
+//! cells. Kernels of other languages have no points.
 //!
-//! Deliberately not here: when points are made and what a session does with them (`run::points`, `run::undo`).
+//! Not here: when points are made and how a session uses them (`run::checkpoints`, `run::undo`).
 
 mod changes;
 mod confined_dir;
@@ -24,27 +24,26 @@ pub(super) use changes::{Look, Watched};
 pub(super) use store::make_private_dir;
 pub use workspace::{FileLimits, FilePlan, FilesUndone, Moment, Seen, Span, Workspace};
 
-/// Copies of a kernel, unless told otherwise.
+/// Default number of kernel copies.
 pub const CHECKPOINTS: usize = 10;
-/// Bytes of a file with variables, at most.
+/// Maximum bytes of a file with variables.
 pub(super) const SAVED_BYTES: u64 = 256 << 20;
 
-/// What a session remembers so that turns can be taken back.
+/// Settings for undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoOptions {
-    /// A directory of this session alone, which is made if it is needed and goes with the session.
+    /// A private directory of this session, created on demand and removed with the session.
     pub dir: PathBuf,
-    /// Checkpoints of the kernel.
+    /// Maximum kernel checkpoints.
     pub checkpoints: usize,
-    /// Bytes of memory that they may hold together; by default a quarter of what there is.
+    /// Maximum bytes of memory they may use together; a quarter of the available memory by default.
     pub memory: Option<u64>,
-    /// Copies of files.
+    /// Limits on file copies.
     pub files: FileLimits,
 }
 
 impl UndoOptions {
-    /// The defaults, with a directory of its own below `parent`. What sessions have left there that were killed is
-    /// removed.
+    /// The defaults, with a private directory below `parent`. Directories left there by killed sessions are removed.
     pub fn below(parent: &Path) -> Self {
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
@@ -52,7 +51,7 @@ impl UndoOptions {
                 .split_once('_')
                 .is_some_and(|(owner, _)| Running::is_gone(owner))
             {
-                // What cannot be removed is tried the next time.
+                // If this fails, the next session tries again.
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
@@ -82,40 +81,40 @@ pub enum UndoTo {
 pub(super) struct Point {
     /// Counts the points of a session from 1.
     pub(super) number: u64,
-    /// The cell that comes after it; of a turn's first, its question.
+    /// The cell that follows it; for the first of a turn, its question.
     pub(super) cell: String,
     pub(super) starts_turn: bool,
     /// When, ISO 8601.
     pub(super) at: String,
     pub(super) way: Way,
     pub(super) files: Option<Arc<Moment>>,
-    /// What there was when the turn was over; of a turn's first only.
+    /// The files at the end of the turn; only for the first point of a turn.
     pub(super) end: Option<Arc<Seen>>,
 }
 
-/// The way back to the variables of the main kernel.
+/// How to restore the main kernel's variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The kernel had run nothing: a new one is the same.
+    /// The kernel had run nothing, so a new one is equivalent.
     Fresh,
     /// A dormant copy.
     Copy {
         id: CheckpointId,
-        /// What will not be as it was.
+        /// What will differ.
         notes: Vec<String>,
     },
-    /// A file; and why there is no copy.
+    /// A file, and why there is no copy.
     Saved {
         file: PathBuf,
         saved: SavedVariables,
         why: String,
     },
-    /// Only what was run; and why there is nothing better.
+    /// Only the earlier cells, and why there is nothing better.
     Cells { why: String },
 }
 
 impl Way {
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Fresh => "new kernel",
@@ -132,7 +131,7 @@ impl Way {
         }
     }
 
-    /// What will not be as it was, in words. `cells` is how many would run again.
+    /// What will differ, in words. `cells` is the number of cells that would be rerun.
     pub(super) fn inexact(&self, cells: usize) -> Vec<String> {
         match self {
             Self::Fresh => Vec::new(),
@@ -153,9 +152,9 @@ impl Way {
     }
 }
 
-/// Which copies to give up so that at most `most` stay and they hold at most `limit` bytes. `copies` are oldest first,
-/// and say whether one begins a turn: those that do not go first, then the oldest. The newest stays, unless memory is
-/// about to run out.
+/// Which copies to drop so that at most `most` remain, with at most `limit` bytes. `copies` are oldest first, with a
+/// flag for those at the start of a turn: the others are dropped first, then the oldest. The newest stays, unless
+/// memory is about to run out.
 pub(super) fn surplus(
     copies: &[(CheckpointId, bool)],
     memory: &Memory,
@@ -191,18 +190,18 @@ pub(super) fn surplus(
     gone
 }
 
-/// Where what is taken back is kept: `NAME.undone/N` beside the notebook.
+/// The directory for removed and replaced files: `NAME.undone/N` beside the notebook.
 pub(super) fn attic(notebook: &Path, number: u32) -> PathBuf {
     let found = |path: &Path| std::fs::symlink_metadata(path).ok();
     let mut dir = notebook.with_extension("undone");
-    // Code may have put a link or a file there.
+    // Code may have created a link or a file there.
     for other in 2.. {
         if found(&dir).is_none_or(|it| it.is_dir()) {
             break;
         }
         dir = notebook.with_extension(format!("undone-{other}"));
     }
-    // Another session may have been here.
+    // Another session may have used some of the numbers.
     let mut paths = (number..).map(|number| dir.join(number.to_string()));
     paths
         .find(|path| found(path).is_none())

@@ -10,6 +10,7 @@ mod files;
 mod names;
 mod scratch;
 mod script;
+mod stored;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,6 +29,7 @@ pub use files::{ContainerFile, FileSource, MadeFiles};
 pub use names::ContainerNames;
 pub use scratch::Scratch;
 pub use script::{Script, ScriptOutcome};
+pub use stored::StoredFile;
 
 /// Minutes that a container is kept unless told otherwise, and at most.
 pub const MINUTES: u32 = 20;
@@ -75,8 +77,22 @@ pub struct Container {
     pub used: i64,
     /// After how many minutes without use it is gone; `None` is never.
     pub minutes: Option<u32>,
+    /// What its code reaches over the network.
+    #[serde(default)]
+    reach: Reach,
     /// Its files that a program sent, by relative path.
     uploaded: BTreeSet<String>,
+}
+
+/// What the code of a container reaches over the network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reach {
+    /// What the server permits.
+    #[default]
+    Permitted,
+    /// Nothing.
+    Nothing,
 }
 
 /// Why something could not be done with a container.
@@ -93,6 +109,12 @@ pub enum ContainerError {
         /// The id that was sent.
         file: String,
     },
+    /// No file of this id was sent.
+    #[error("there is no file `{0}`")]
+    UnknownStored(String),
+    /// Too many files are kept.
+    #[error("there are {0} files, and no more are kept")]
+    TooManyFiles(usize),
     /// No file can have this name.
     #[error("`{0}` is not a name for a file")]
     FileName(String),
@@ -142,7 +164,7 @@ impl Containers {
         &self.shared.executor
     }
 
-    /// A new one. `minutes` is how long it is kept without use; `None` is for ever.
+    /// A new one whose code reaches what the server permits. `minutes` is how long it is kept without use; `None` is for ever.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -151,6 +173,19 @@ impl Containers {
         name: &str,
         minutes: Option<u32>,
     ) -> Result<Container, ContainerError> {
+        self.create_with(name, minutes, Reach::Permitted).await
+    }
+
+    /// A new one whose code reaches this.
+    ///
+    /// # Errors
+    /// [`ContainerError`].
+    pub async fn create_with(
+        &self,
+        name: &str,
+        minutes: Option<u32>,
+        reach: Reach,
+    ) -> Result<Container, ContainerError> {
         let now = seconds();
         let container = Container {
             id: format!("{PREFIX}{}", uuid::Uuid::new_v4().simple()),
@@ -158,6 +193,7 @@ impl Containers {
             created: now,
             used: now,
             minutes,
+            reach,
             uploaded: BTreeSet::new(),
         };
         let made = container.clone();
@@ -216,6 +252,7 @@ impl Containers {
         let container = self.get(id).await?;
         let opening = Opening {
             directory: Some(self.shared.files_of(&container.id)),
+            is_offline: container.reach == Reach::Nothing,
             ..Opening::default()
         };
         let executor = &self.shared.executor;
@@ -414,6 +451,7 @@ mod tests {
             created: 0,
             used: 1000,
             minutes: Some(20),
+            reach: Reach::Permitted,
             uploaded: BTreeSet::new(),
         };
         assert!(!container.is_over(1000 + 1200));

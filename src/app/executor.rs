@@ -21,6 +21,7 @@ use super::registry::{LiveSession, OpenRequest, Registry, RegistryError};
 use super::{ModelAt, Notice, SessionSettings};
 use crate::agent::stream::Rejection;
 use crate::app::exported::Exported;
+use crate::kernel::Network;
 use crate::session::{CodeCell, Transcript};
 pub use answering::Unattended;
 pub use result::{
@@ -147,6 +148,8 @@ pub struct Opening {
     pub directory: Option<PathBuf>,
     /// Variables of its environment.
     pub variables: Vec<(String, String)>,
+    /// Whether its code reaches no network, whatever the settings say.
+    pub is_offline: bool,
 }
 
 impl Executor {
@@ -274,11 +277,15 @@ impl Executor {
             Some(kernel) => vec![kernel],
             None => settings.kernels.clone(),
         };
+        let mut settings = SessionSettings {
+            kernels,
+            ..settings.clone()
+        };
+        if opening.is_offline {
+            settings.sandbox.network = Some(Network::Off);
+        }
         OpenRequest {
-            settings: SessionSettings {
-                kernels,
-                ..settings.clone()
-            },
+            settings,
             directory: Some(opening.directory.unwrap_or_else(|| directory.clone())),
             variables: opening.variables,
             resume,

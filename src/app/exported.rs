@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::export::{self, Options};
 use crate::session::{Transcript, notebook};
-pub use file::{find, render, write};
+pub use file::{cell_page, find, render, write};
 
 /// What it can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ mod live;
 mod session_kernel;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub use watch::Activity;
 const END_WITHIN: Duration = Duration::from_secs(30);
 /// How often idle sessions are looked for, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Sessions that ended are remembered, the latest so many.
+const ENDED: usize = 1000;
 /// Notices of a start that are kept for the client that started it.
 const NOTICES: usize = 50;
 
@@ -98,6 +100,16 @@ struct Shared {
     limits: RegistryLimits,
     slots: Arc<Semaphore>,
     live: Mutex<BTreeMap<String, Arc<LiveSession>>>,
+    ended: Mutex<VecDeque<EndedSession>>,
+}
+
+/// A session that ended while the process goes on, and was not resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedSession {
+    /// Its id.
+    pub id: String,
+    /// The client that ended it; `None` if it ended by itself, or because it did nothing for long.
+    pub by: Option<String>,
 }
 
 impl Registry {
@@ -113,6 +125,7 @@ impl Registry {
                 limits,
                 slots: Arc::new(Semaphore::new(limits.sessions)),
                 live: Mutex::default(),
+                ended: Mutex::default(),
             }),
         };
         if let Some(idle) = limits.idle {
@@ -171,6 +184,12 @@ impl Registry {
         self.live().get(id).cloned()
     }
 
+    /// A session that ended here: whoever followed it is to know that it is over, and does not go on elsewhere.
+    pub fn ended(&self, id: &str) -> Option<EndedSession> {
+        let ended = lock(&self.shared.ended);
+        ended.iter().find(|it| it.id == id).cloned()
+    }
+
     /// All that run, by id.
     pub fn list(&self) -> Vec<Arc<LiveSession>> {
         self.live().values().cloned().collect()
@@ -196,7 +215,15 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Unknown`].
     pub async fn end(&self, id: &str) -> Result<(), RegistryError> {
-        let live = self.live().remove(id);
+        self.end_for(id, None).await
+    }
+
+    /// The same for the client `by`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unknown`].
+    pub async fn end_for(&self, id: &str, by: Option<&str>) -> Result<(), RegistryError> {
+        let live = self.shared.leave(id, by);
         let live = live.ok_or_else(|| RegistryError::Unknown(id.to_owned()))?;
         end(&live).await;
         Ok(())
@@ -258,6 +285,7 @@ impl Registry {
             let is_closing = self.shared.slots.is_closed();
             if !is_closing {
                 all.insert(live.id.clone(), Arc::clone(&live));
+                lock(&self.shared.ended).retain(|it| it.id != live.id);
             }
             is_closing
         };
@@ -271,7 +299,7 @@ impl Registry {
             live.follow().await;
             // It ended by itself, or was ended.
             if let Some(shared) = shared.upgrade() {
-                lock(&shared.live).remove(&live.id);
+                shared.leave(&live.id, None);
             }
             end(&live).await;
         })
@@ -302,6 +330,25 @@ impl Registry {
 
     fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveSession>>> {
         lock(&self.shared.live)
+    }
+}
+
+impl Shared {
+    /// Takes a session out of those that run. It is remembered as ended, unless all end.
+    fn leave(&self, id: &str, by: Option<&str>) -> Option<Arc<LiveSession>> {
+        let mut all = lock(&self.live);
+        let live = all.remove(id)?;
+        if !self.slots.is_closed() {
+            let mut ended = lock(&self.ended);
+            if ended.len() >= ENDED {
+                ended.pop_front();
+            }
+            ended.push_back(EndedSession {
+                id: id.to_owned(),
+                by: by.map(str::to_owned),
+            });
+        }
+        Some(live)
     }
 }
 

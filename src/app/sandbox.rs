@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Context;
 use super::place::current_dir;
 use super::registries;
-use super::workspace::{KernelAt, Workspace};
+use super::workspace::KernelAt;
 use crate::config::KernelLimits;
 use crate::error::{Failure, FailureKind};
 use crate::kernel::sandbox::limits::Limits;
@@ -285,16 +285,17 @@ fn program() -> Result<PathBuf, Failure> {
 /// As [`sandbox`].
 pub async fn session(
     settings: &SandboxSettings,
-    workspace: &Workspace<'_>,
+    kernel: KernelAt,
+    cwd: &Path,
     files: &[PathBuf],
     context: &Context,
 ) -> Result<(Sandbox, SandboxLine), Failure> {
-    match workspace.kernel {
+    match kernel {
         KernelAt::Here => {}
         KernelAt::Running => return Ok((Sandbox::Full, SandboxLine::NotOurs)),
         KernelAt::Remote => return Ok((Sandbox::Full, SandboxLine::OfGateway)),
     }
-    let sandbox = sandbox(settings, CodeOf::Model, workspace.cwd, files, context).await?;
+    let sandbox = sandbox(settings, CodeOf::Model, cwd, files, context).await?;
     let line = match &sandbox {
         Sandbox::Full => SandboxLine::Full,
         Sandbox::Confined(confinement) => SandboxLine::Confined(words(confinement)),

@@ -27,9 +27,9 @@ use tokio::sync::Semaphore;
 
 use super::{Context, SessionSettings};
 use crate::error::Failure;
-use crate::kernel::remove_tree;
+use crate::kernel::{KernelState, remove_tree};
 use crate::task;
-pub use context::{CodeContext, ContextError};
+pub use context::{CodeContext, ContextError, ContextInfo};
 pub use execution::{CodeRun, RunEvent};
 pub use files::{Entry, EntryType, FileError, Files, Upload};
 use machine::Machine;
@@ -41,7 +41,7 @@ pub use process::{
 pub use sandbox::{ProgramSandbox, SandboxState};
 use snapshots::{Snapshot, Snapshots};
 pub use snapshots::{SnapshotError, SnapshotInfo};
-use spares::{Spare, Spares};
+use spares::{Pace, Spare, Spares};
 pub use terminal::TerminalSize;
 pub use watching::{Change, ChangeType, Watch, Watches};
 
@@ -71,7 +71,27 @@ struct Shared {
     slots: Arc<Semaphore>,
     all: Mutex<BTreeMap<String, Arc<ProgramSandbox>>>,
     snapshots: Arc<Snapshots>,
-    spares: Arc<Spares>,
+    spares: Arc<Spares<SpareSandbox>>,
+}
+
+/// A directory with a Python kernel that is ready.
+struct SpareSandbox {
+    /// The name that its sandbox gets, by which its directory is called.
+    id: String,
+    machine: Arc<Machine>,
+    context: Arc<CodeContext>,
+}
+
+impl Spare for SpareSandbox {
+    fn lives(&self) -> bool {
+        let kernel = self.context.kernel();
+        kernel.is_some_and(|it| !matches!(it.state(), KernelState::Dead(_)))
+    }
+
+    async fn end(&self) {
+        self.context.end().await;
+        self.machine.remove().await;
+    }
 }
 
 /// What a sandbox is made with.
@@ -137,7 +157,7 @@ impl Sandboxes {
                 settings,
                 root,
                 snapshots,
-                spares: Arc::new(Spares::new()),
+                spares: Arc::new(Spares::new(Pace::default())),
                 most,
                 slots: Arc::new(Semaphore::new(most)),
                 all: Mutex::default(),
@@ -347,7 +367,7 @@ impl Sandboxes {
                     continue;
                 }
                 if sandbox.pauses() {
-                    sandbox.pause();
+                    sandbox.pause().await;
                     continue;
                 }
                 tracing::info!(id = sandbox.id(), "a sandbox's time is over");
@@ -372,7 +392,7 @@ impl Shared {
     }
 
     /// One that is not wanted yet, with its kernel.
-    async fn spare(&self) -> Option<Spare> {
+    async fn spare(&self) -> Option<SpareSandbox> {
         let id = new_id();
         let machine = self.machine(&id).await.ok()?;
         let name = uuid::Uuid::new_v4().to_string();
@@ -384,7 +404,7 @@ impl Shared {
             machine.remove().await;
             return None;
         };
-        let spare = Spare {
+        let spare = SpareSandbox {
             id,
             machine,
             context: Arc::new(context),

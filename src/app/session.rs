@@ -140,7 +140,7 @@ pub async fn start(
     let facts = workspace.facts(named_files, &known, &kernels);
     let offers = kernels.iter().copied().map(offer).collect();
     let wanted = settings.sandbox.or_as_before(origin.sandbox.as_ref());
-    let (sandbox, sandbox_line) = sandbox::session(&wanted, &workspace, &files, context).await?;
+    let (sandbox, sandbox_line) = sandbox::session(&wanted, at, &cwd, &files, context).await?;
     if let Some(address) = addresses.first() {
         workspace::reaches(address, &sandbox)?;
     }
@@ -433,6 +433,24 @@ fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) ->
     };
     let named = settings.approval.or(context.config.approval.policy);
     named.unwrap_or(usual)
+}
+
+/// What code may do in new sessions with these settings, before one is there.
+///
+/// # Errors
+/// Nothing works here that could confine it as wanted.
+pub async fn usual_sandbox(
+    settings: &SessionSettings,
+    directory: &Path,
+    context: &Context,
+) -> Result<SandboxLine, Failure> {
+    let gateway = settings
+        .gateway
+        .as_ref()
+        .or(context.config.gateway.as_ref());
+    let at = KernelAt::of(gateway.is_some(), settings.existing.is_some());
+    let (_, line) = sandbox::session(&settings.sandbox, at, directory, &[], context).await?;
+    Ok(line)
 }
 
 /// When a person is asked in sessions with these settings, before one is there.

@@ -20,6 +20,7 @@ use crate::agent::StdinPolicy;
 use crate::agent::approval::Approval;
 use crate::agent::install::InstallPolicy;
 use crate::app::{Lifetime, ModelAt, SessionSettings};
+use crate::cli::completers;
 use crate::error::Failure;
 use crate::llm::mode::CodeMode;
 
@@ -38,7 +39,7 @@ pub use sessions::{
     SessionsCommand,
 };
 
-/// Ask in plain words; a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
+/// Ask in plain words: a model writes code, a real Jupyter kernel on this machine runs it, and the conversation is a
 /// notebook.
 #[derive(Debug, Parser)]
 #[command(
@@ -65,18 +66,18 @@ Exit codes:
   2 usage                 5 model could not be asked        130 interrupted"
 )]
 pub struct Cli {
-    /// What to do; without it: chat.
+    /// What to do [default: chat].
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// A question, in quotes: the first one of a chat, or the only one where nobody is at the terminal.
+    /// A question in quotes. It starts a chat, or is the only question if stdin is not a terminal.
     pub question: Option<String>,
     /// How to do it, for a chat.
     #[command(flatten)]
     pub session: SessionArgs,
-    /// Lay this profile over the configuration: profiles/NAME.toml beside config.toml (see `sponde profiles`).
+    /// Apply this profile on top of the configuration: profiles/NAME.toml beside config.toml (see `sponde profiles`).
     #[arg(long, global = true, env = "SPONDE_PROFILE", value_name = "NAME")]
     pub profile: Option<String>,
-    /// Say more about what happens inside (again: even more); the log goes to stderr.
+    /// Log more to stderr; repeat for still more.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
@@ -107,41 +108,41 @@ pub enum Command {
     Ask(AskArgs),
     /// Execute notebooks, scripts or a line of code, without a model (docs/run.md).
     Run(RunArgs),
-    /// An overview of a table with plots, as a notebook, without a model.
+    /// Write a notebook with an overview and plots of a table, without a model.
     Profile(ProfileArgs),
-    /// The kernels there are, and how to get one.
+    /// List, install and test kernels.
     Kernels(KernelsArgs),
-    /// The models there are, and how to get one.
+    /// List and test models, and download a local one.
     Models(ModelsArgs),
-    /// The profiles there are, and which one is in use.
+    /// List profiles and the one in use.
     Profiles,
-    /// Each setting, its value, and where that comes from.
+    /// Show each setting, its value and where the value comes from.
     Config(Box<ConfigArgs>),
-    /// The sessions that are kept: list, show, search, rename, remove.
+    /// List, show, search, rename and remove saved sessions.
     Sessions(SessionsArgs),
-    /// Go on with a session.
+    /// Continue a session.
     Resume(Box<ResumeArgs>),
-    /// Follow a session that runs in another terminal, and take part in it.
+    /// Join a session that runs in another terminal.
     Attach(AttachArgs),
-    /// Begin a session as another one began.
+    /// Start a session from a cell of another one.
     Fork(ForkArgs),
-    /// Completions for a shell, of commands, options and sessions.
+    /// Print shell completions or a manual page.
     Completions(CompletionsArgs),
-    /// Who decided what on which code, what ran, and whether the record of it is whole (docs/audit.md).
+    /// Show who approved which code and what ran, and verify that record (docs/audit.md).
     Audit(AuditArgs),
-    /// Turn a notebook into a web page, Markdown, a script or a clean notebook.
+    /// Convert a notebook into a web page, Markdown, a script or a clean notebook.
     Export(ExportArgs),
-    /// Stand in for a kernel: Jupyter front ends talk to us, we talk to the real kernel (docs/proxy.md).
+    /// Relay a Jupyter front end to a real kernel, local or on a server (docs/proxy.md).
     KernelProxy(ProxyArgs),
-    /// Serve sessions over HTTP: a page for the browser and an API for programs (docs/server.md).
+    /// Serve sessions over HTTP, as a page for the browser and an API for programs (docs/server.md).
     Serve(Box<ServeArgs>),
-    /// The keys of a server's tenants (docs/server.md).
+    /// Manage the keys of a server's tenants (docs/server.md).
     Keys(KeysArgs),
-    /// Serve sessions to a program that speaks the Model Context Protocol, over stdin and stdout (docs/mcp.md).
+    /// Serve a client of the Model Context Protocol over stdin and stdout (docs/mcp.md).
     Mcp(Box<McpArgs>),
-    /// Be the agent of an editor that speaks the Agent Client Protocol, over stdin and stdout (docs/acp.md).
+    /// Serve an editor that speaks the Agent Client Protocol over stdin and stdout (docs/acp.md).
     Acp(Box<AcpArgs>),
-    /// Check what this machine has and say what is missing.
+    /// Check this machine and say what is missing.
     Doctor(DoctorArgs),
 }
 
@@ -154,27 +155,27 @@ pub enum Command {
 pub struct SessionArgs {
     /// The model, as provider/name (openai/gpt-5.2, anthropic/claude-sonnet-5, ollama/qwen3, local/qwen2.5-coder-1.5b)
     /// or a bare name at OPENAI_BASE_URL.
-    #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL")]
+    #[arg(short, long, env = "SPONDE_MODEL", value_name = "MODEL", add = completers::models())]
     pub model: Option<String>,
-    /// How the model asks to run code; default is what suits it (docs/modes.md).
+    /// How the model asks to run code [default: what suits the model] (docs/modes.md).
     #[arg(long, env = "SPONDE_CODE_MODE", value_name = "MODE")]
     pub code_mode: Option<CodeMode>,
-    /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. Given several
-    /// times, the first is the main one and each other is for another language; without it, the main kernel is
-    /// python3 and every other language that has a kernel can be used too.
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    /// The kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter. The first is
+    /// the main one; repeat it for other languages. Without it, python3 is the main kernel and each other installed
+    /// language is available.
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = completers::kernels())]
     pub kernel: Vec<String>,
-    /// Who answers when code asks for input; default is you, or nobody where nobody is at the terminal. A model gets
-    /// at most 5 questions of a cell, and never one for a password.
+    /// Who answers when code asks for input [default: `ask` at a terminal, else `refuse`]. A model answers at most 5
+    /// questions of a cell, and never a password prompt.
     #[arg(long, value_enum, value_name = "WHO")]
     pub stdin: Option<StdinArg>,
-    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
-    /// the newest one.
+    /// Use a running kernel and leave it running: its connection file, a part of its name, or without a value the
+    /// newest one.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         conflicts_with = "gateway")]
     pub existing: Option<String>,
-    /// Leave the kernel running at the end, with its variables, for `sponde resume`; it ends with
-    /// `sponde kernels reap --kept`.
+    /// Keep the kernel and its variables running at the end, for `sponde resume`; `sponde kernels reap --kept` ends
+    /// it.
     #[arg(long, conflicts_with_all = ["existing", "gateway"])]
     pub keep_kernel: bool,
     /// Where it runs.
@@ -183,46 +184,45 @@ pub struct SessionArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// Run the model's code without asking; what a rule of config.toml forbids does not run.
+    /// Run the model's code without asking. A rule of config.toml can still forbid code.
     #[arg(short, long)]
     pub yes: bool,
-    /// When to ask before the model's code runs (docs/approvals.md). Default is `on-risk` for code in a sandbox, which asks
-    /// about what the sandbox does not stop, and else `always`.
+    /// When to ask before the model's code runs (docs/approvals.md). `on-risk`, the default in a sandbox, asks about
+    /// code that the sandbox does not stop; without a sandbox the default is `always`.
     #[arg(long, value_name = "always|on-risk|never", conflicts_with = "yes")]
     pub approval: Option<Approval>,
-    /// When a Python package is installed that the code needs and its environment lacks: if you say so when asked; `allow`,
-    /// without asking, if it is a well-known one and the environment is Sponde's own; or never.
+    /// Whether to install a Python package that the code needs and its environment lacks.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub install: Option<InstallArg>,
     /// Follow the instructions in the project's SPONDE.md without asking.
     #[arg(long)]
     pub trust_project: bool,
-    /// A file the model is told about; can be given several times.
+    /// Describe this file to the model; can be repeated.
     #[arg(short, long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// A database of config.toml that SQL in this session can use (docs/sql.md); can be given several times.
+    /// Let SQL in this session use this database of config.toml (docs/sql.md); can be repeated.
     #[arg(long = "database", value_name = "NAME")]
     pub databases: Vec<String>,
-    /// Keep the notebook here instead of with the other sessions; one that is there goes on.
+    /// Keep the notebook here instead of with the other sessions; an existing one is continued.
     #[arg(long, value_name = "NOTEBOOK.ipynb")]
     pub notebook: Option<PathBuf>,
-    /// Of a session or a notebook that goes on: run its code again first, in order, so that its variables are there, and
-    /// say what comes out differently.
+    /// First rerun the code of the continued session or notebook, so that its variables exist, and report outputs
+    /// that differ.
     #[arg(long, conflicts_with = "existing")]
     pub replay: bool,
-    /// How often the model may be asked for one question.
+    /// Most requests to the model for one question.
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u32>,
-    /// Show three questions that could follow each answer; the model is asked for them, which costs a request.
+    /// Suggest three questions after each answer; this costs a request to the model.
     #[arg(long)]
     pub follow_ups: bool,
-    /// How many US dollars the session may cost; what the next request would cost is estimated before it is sent.
+    /// Most US dollars that the session may cost; each request is estimated before it is sent.
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,
-    /// How many tokens the session may take, sent and received.
+    /// Most tokens that the session may send and receive.
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
-    /// How many seconds a cell of the model may run.
+    /// Most seconds that a cell of the model may run.
     #[arg(long, value_name = "SECONDS")]
     pub cell_timeout: Option<u64>,
 }
@@ -300,30 +300,29 @@ fn dollars(text: &str) -> Result<f64, String> {
 /// Who answers when code asks for input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StdinArg {
-    /// The person at the terminal.
+    /// Ask the person at the terminal.
     Ask,
-    /// Nobody: the code gets an error.
+    /// Raise an error in the code.
     Refuse,
-    /// The model.
+    /// Let the model answer.
     Model,
 }
 
 /// When a missing package is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InstallArg {
-    /// Well-known ones without asking, into Sponde's own environment.
+    /// Install well-known packages into Sponde's own environment without asking.
     Allow,
-    /// If the person says so.
+    /// Ask first.
     Ask,
-    /// Never.
+    /// Never install.
     Never,
 }
 
 /// Where kernels run.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GatewayArgs {
-    /// A Jupyter server that runs the kernels instead of this machine (docs/gateway.md); its token comes from
-    /// SPONDE_GATEWAY_TOKEN.
+    /// Run the kernels on this Jupyter server (docs/gateway.md); SPONDE_GATEWAY_TOKEN holds its token.
     #[arg(
         long,
         env = "SPONDE_GATEWAY",
@@ -337,7 +336,7 @@ pub struct GatewayArgs {
 #[derive(Debug, Args)]
 pub struct ProxyArgs {
     /// The real kernel: a name from `sponde kernels`, or the path of a virtual environment or interpreter.
-    #[arg(short, long, value_name = "KERNEL", default_value = "python3")]
+    #[arg(short, long, value_name = "KERNEL", default_value = "python3", add = completers::kernels())]
     pub kernel: String,
     /// Where the real kernel is, if not here.
     #[command(flatten)]
@@ -357,7 +356,7 @@ pub struct ProxyArgs {
 /// `sponde models`.
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
-    /// What to do; default is `list`.
+    /// What to do [default: list].
     #[command(subcommand)]
     pub command: Option<ModelsCommand>,
 }
@@ -365,13 +364,13 @@ pub struct ModelsArgs {
 /// What can be done with models.
 #[derive(Debug, Subcommand)]
 pub enum ModelsCommand {
-    /// What can be used here and now: every provider that has a key or answers, its window, what it can, its price.
+    /// List usable models: providers with a key or a running server, context window, abilities, price.
     List(ModelListArgs),
-    /// Ask a model a few small questions and say what works: streaming, a tool call, pictures, counted tokens.
+    /// Ask a model a few small questions and report what works: streaming, tool calls, pictures, token counts.
     Test(ModelTestArgs),
-    /// Get a small model that runs on this machine.
+    /// Download a small model that runs on this machine.
     Pull {
-        /// Which one.
+        /// The model's name.
         #[arg(default_value = crate::llm::local::DEFAULT_MODEL)]
         name: String,
     },
@@ -380,7 +379,7 @@ pub enum ModelsCommand {
 /// `sponde models list`.
 #[derive(Debug, Default, Args)]
 pub struct ModelListArgs {
-    /// All models of these providers; without it, one of each provider and all that run on this machine.
+    /// All models of these providers [default: one of each provider, and all on this machine].
     #[arg(value_name = "PROVIDER")]
     pub providers: Vec<String>,
     /// As JSON.
@@ -402,13 +401,13 @@ pub struct ModelTestArgs {
 /// `sponde config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// Only settings with one of these words in their name.
+    /// Show only settings with one of these words in their name.
     #[arg(value_name = "WORD")]
     pub words: Vec<String>,
     /// As JSON.
     #[arg(long)]
     pub json: bool,
-    /// Settings that a session would be started with.
+    /// Options of a session, to see their effect.
     #[command(flatten)]
     pub session: SessionArgs,
 }
@@ -426,13 +425,13 @@ pub struct DoctorArgs {
 pub struct ExportArgs {
     /// The notebook, or the id of a session.
     pub notebook: PathBuf,
-    /// Into what; default is what the ending of --output says, else script.
+    /// The format [default: by the ending of --output, else script].
     #[arg(long, value_enum)]
     pub to: Option<ExportFormat>,
-    /// Where to; default is stdout, as `-` is.
+    /// The file to write; `-` is stdout [default: -].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only answers and code: without questions, notes to the model, and code that was declined or failed.
+    /// Keep only answers and code: leave out questions, notes to the model, and code that was declined or failed.
     #[arg(long)]
     pub clean: bool,
 }
@@ -442,7 +441,7 @@ pub struct ExportArgs {
 pub enum ExportFormat {
     /// The notebook itself, normalised to nbformat 4.5.
     Ipynb,
-    /// A page for a browser, in one file that needs no other.
+    /// A web page in one self-contained file.
     Html,
     /// Text, code and outputs in Markdown; images go beside the file.
     Md,

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::args::AskArgs;
 use super::attention::Attention;
+use super::chat;
 use super::coming::Coming;
 use super::hints::{KERNEL_HINT, model_hint};
 use super::interact::{self, Controls, Ended, Person};
@@ -49,7 +50,10 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     if args.question != "-" {
         settings.piped = piped::take(&dir, &mut signals).await?;
     }
-    missing::provide(&settings, context).await?;
+    tokio::select! {
+        provided = missing::provide(&settings, context) => provided?,
+        Some(_) = signals.recv() => return Ok(chat::given_up()),
+    }
     let session = tokio::select! {
         started = session::start(&settings, None, context) => started?,
         Some(_) = signals.recv() => return Ok(Exit::Interrupted),

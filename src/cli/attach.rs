@@ -8,19 +8,19 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use super::args::AttachArgs;
+use super::attention::Attention;
 use super::chat::{Front, Looker, Standing, ThisSession, client_name, typed};
 use super::interact::{Controls, Ended};
 use super::line_source::{Choices, KernelLines};
 use super::render::Renderer;
 use super::signals;
 use super::stop::Ask;
-use super::style::{DIM, paint, stderr_colours};
-use super::{Context, eprint, filter, print, restored};
+use super::style::{DIM, moves_cursor, paint, stderr_colours};
+use super::{Context, again, eprint, filter, print, restored};
 use crate::agent::approval::Approval;
 use crate::agent::stream::{Client, Received, Snapshot, View};
 use crate::app::attach::lines::{FROM_CLIENT, Lines};
 use crate::app::attach::{self, AttachError, FromClient, FromServer};
-use crate::app::place;
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 
@@ -53,18 +53,17 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let kernels = state.map(|it| it.kernels.iter().map(|it| it.kernel.clone()).collect());
     let notebook = state.map(|it| PathBuf::from(&it.notebook));
     let notebook = notebook.unwrap_or_default();
-    let pictures = place::pictures_dir(&notebook);
     let choices = Choices::of(kernels.unwrap_or_default(), context);
     let kernels = KernelLines::of(queries.clone(), choices);
     let mut front = Front {
         view: View::new(attached.client),
-        renderer: Renderer::new(true),
+        renderer: Renderer::new(true).attending(Attention::of(&context.config.terminal, true)),
         typed: typed(interactive, Some(kernels), context),
         first: None,
         controls: Controls::new(Vec::new(), Approval::Always),
-        looker: Looker::of(queries, pictures),
+        looker: Looker::of(queries),
         standing: Standing::attached(session.clone()),
-        session: ThisSession::attached(session.clone(), notebook, context),
+        session: ThisSession::attached(session.clone(), notebook.clone(), context),
         next: None,
         model: None,
         interactive,
@@ -74,13 +73,19 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     let words = format!("attached to {session}; Ctrl-D or /exit leaves it, and it goes on\n");
     eprint(&paint(DIM, &filter::plain(&words), colours));
     if let Some(snapshot) = &attached.snapshot {
-        eprint(&restored::tail(&snapshot.transcript()));
         let state = &snapshot.state;
         front.controls = Controls::new(state.kernels.clone(), state.approval);
         front.model.clone_from(&state.model);
         front.view.begin_with(snapshot);
         if let Some(event) = front.view.recv().await {
             front.renderer.show(&event.kind);
+        }
+        front.renderer.name(&session);
+        let transcript = snapshot.transcript();
+        if moves_cursor() {
+            again::show(&transcript, &notebook, &mut front.renderer);
+        } else {
+            eprint(&restored::tail(&transcript));
         }
     }
     if front.view.is_in_turn() {

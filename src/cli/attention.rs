@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::style::moves_cursor;
+use super::terminal_kind::TerminalKind;
 use super::{eprint, filter, human};
 use crate::agent::EventKind;
 use crate::app::configured::NOTIFY_AFTER;
@@ -40,16 +41,19 @@ pub(super) struct Attention {
 impl Attention {
     /// As the configuration wants it, where stderr is a terminal that can. `titles` if it is a chat.
     pub(super) fn of(config: &config::Terminal, titles: bool) -> Self {
-        let variable = |name: &str| std::env::var(name).ok();
+        let kind = TerminalKind::of_environment();
+        let call = if kind.notifications {
+            Call::Notification
+        } else {
+            // A multiplexer passes it on, and shows in which window it rang.
+            Call::Bell
+        };
         let seconds = config.notify_after.unwrap_or(NOTIFY_AFTER);
         let is_wanted = moves_cursor() && seconds > 0;
         let after = Duration::from_secs(seconds.into());
         Self {
-            call: is_wanted.then(|| (call(&variable), after)),
-            has_title: titles
-                && moves_cursor()
-                && config.title.unwrap_or(true)
-                && has_title(variable("TERM").as_deref().unwrap_or_default()),
+            call: is_wanted.then_some((call, after)),
+            has_title: titles && moves_cursor() && config.title.unwrap_or(true) && kind.title,
             links: config.links.unwrap_or(true),
             is_titled: false,
             since: None,
@@ -112,47 +116,6 @@ fn in_sequence(text: &str) -> String {
     human::shortened(&text, TITLE)
 }
 
-/// What the terminal can.
-fn call(variable: &dyn Fn(&str) -> Option<String>) -> Call {
-    // A multiplexer passes a bell on, and shows in which window it rang.
-    if variable("TMUX").is_some() || variable("STY").is_some() {
-        return Call::Bell;
-    }
-    let term = variable("TERM").unwrap_or_default();
-    let program = variable("TERM_PROGRAM").unwrap_or_default();
-    let has_it = ["iTerm.app", "WezTerm", "ghostty", "rio"].contains(&program.as_str())
-        || ["xterm-kitty", "xterm-ghostty", "foot", "wezterm"]
-            .iter()
-            .any(|name| term.starts_with(name));
-    if has_it {
-        Call::Notification
-    } else {
-        Call::Bell
-    }
-}
-
-/// Whether a terminal of this kind has a title. Those that have none print what they do not know.
-fn has_title(term: &str) -> bool {
-    [
-        "xterm",
-        "screen",
-        "tmux",
-        "rxvt",
-        "foot",
-        "alacritty",
-        "wezterm",
-        "konsole",
-        "gnome",
-        "vte",
-        "st-",
-        "contour",
-        "rio",
-        "ghostty",
-    ]
-    .iter()
-    .any(|name| term.starts_with(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,28 +126,5 @@ mod tests {
         assert!(!words.chars().any(char::is_control), "{words:?}");
         assert_eq!(words, "why is it? ");
         assert!(in_sequence(&"a".repeat(200)).chars().count() <= TITLE);
-    }
-
-    #[test]
-    fn a_terminal_is_told_what_it_knows() {
-        let call = |variables: &[(&str, &str)]| {
-            let found = |name: &str| {
-                let own = variables.iter().find(|(own, _)| *own == name)?;
-                Some(own.1.to_owned())
-            };
-            call(&found)
-        };
-        assert_eq!(call(&[("TERM", "xterm-kitty")]), Call::Notification);
-        assert_eq!(call(&[("TERM_PROGRAM", "WezTerm")]), Call::Notification);
-        assert_eq!(call(&[("TERM", "xterm-256color")]), Call::Bell);
-        let inside = [
-            ("TERM", "tmux-256color"),
-            ("TERM_PROGRAM", "WezTerm"),
-            ("TMUX", "x"),
-        ];
-        assert_eq!(call(&inside), Call::Bell);
-        for (term, expected) in [("xterm-256color", true), ("linux", false), ("vt220", false)] {
-            assert_eq!(has_title(term), expected, "{term}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod ending;
 mod model;
 mod next;
+mod open;
 mod past;
 mod standing;
 mod tables;
@@ -17,7 +18,7 @@ use super::args::SessionArgs;
 use super::attention::Attention;
 use super::coming::{Coming, Resumed};
 use super::interact::{self, Controls, Ended, Person};
-use super::line::{LineMeaning, Next, said};
+use super::line::{LineMeaning, Next, SessionWish, said};
 use super::line_source::{Choices, KernelLines, LineSource};
 use super::render::Renderer;
 use super::signals;
@@ -27,7 +28,7 @@ use super::{Context, eprint};
 use super::{confine, crash, filter, missing, pager, project};
 use crate::agent::stream::{Rejection, View};
 use crate::agent::{Command, EventKind};
-use crate::app::{Lifetime, place, session};
+use crate::app::{Lifetime, session};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 use ending::Ending;
@@ -62,10 +63,16 @@ pub(super) async fn go_on(
     let mut settings = args.settings(interactive, Lifetime::Conversation);
     if opened.is_none() {
         session::check_replay(&settings)?;
-        missing::provide(&settings, context).await?;
+        tokio::select! {
+            provided = missing::provide(&settings, context) => provided?,
+            Some(_) = signals.recv() => return Ok(given_up()),
+        }
     }
     if interactive {
-        settings.agreed = project::ask(&settings, context).await;
+        settings.agreed = tokio::select! {
+            agreed = project::ask(&settings, context) => agreed,
+            Some(_) = signals.recv() => return Ok(given_up()),
+        };
     }
     let session = tokio::select! {
         started = session::start(&settings, opened, context) => started?,
@@ -84,7 +91,7 @@ pub(super) async fn go_on(
         typed: typed(interactive, Some(kernels), context),
         first,
         controls: Controls::new(session.kernels.clone(), session.approval),
-        looker: Looker::of(queries, place::pictures_dir(&session.notebook)),
+        looker: Looker::of(queries),
         standing: Standing::of(&session),
         session: ThisSession::of(&session, context),
         next: None,
@@ -135,6 +142,12 @@ pub(super) async fn go_on(
     Box::pin(next::go_on(again, next, &id, context)).await
 }
 
+/// Ctrl-C at a question before there is a session: the line of the question ends.
+pub(super) fn given_up() -> Exit {
+    eprint("\n");
+    Exit::Interrupted
+}
+
 /// Under which others see what this terminal does.
 pub(super) fn client_name() -> String {
     format!("terminal {}", std::process::id())
@@ -174,12 +187,10 @@ pub(super) struct Front {
 
 impl Front {
     /// Takes one line after another, until the person, the session or `after_turn` ends it.
-    #[expect(clippy::too_many_lines, reason = "one arm for each thing a line means")]
     pub(super) async fn converse(
         &mut self,
         mut after_turn: impl FnMut(Ended) -> Option<Exit>,
     ) -> Exit {
-        let colours = stderr_colours();
         loop {
             let line = match self.next_line().await {
                 Ok(Some(line)) => line,
@@ -194,100 +205,18 @@ impl Front {
                     continue;
                 }
                 Err(Ask::Interrupt) => {
-                    let hint = paint(DIM, "(Ctrl-D or /exit ends)", colours);
+                    let hint = paint(DIM, "(Ctrl-D or /exit ends)", stderr_colours());
                     eprint(&format!("{hint}\n"));
                     continue;
                 }
                 Err(Ask::End) => return Exit::Interrupted,
             };
-            let said = said(line.as_deref(), self.controls.own_kernel(), |path| {
-                Path::new(path).exists()
-            });
-            let (view, renderer) = (&mut self.view, &mut self.renderer);
-            let command = match self.controls.handle(said) {
-                Ok(None) => continue,
-                Ok(Some(command)) => {
-                    if !interact::deliver(command, view, renderer).await {
-                        return Exit::Failed;
-                    }
-                    continue;
-                }
-                Err(LineMeaning::Command(command)) => {
-                    if let Command::Submit { text } | Command::Plan { text } = &command {
-                        renderer.name(text);
-                    }
-                    command
-                }
-                Err(LineMeaning::FollowUp(number)) => match renderer.follow_up(number) {
-                    Some(text) => Command::Submit { text },
-                    None => continue,
-                },
-                Err(LineMeaning::Model(name)) => {
-                    let now = self.model.as_deref();
-                    match model::set(name, now, view, renderer, &mut self.signals).await {
-                        Changed::To(model) => self.model = Some(model),
-                        Changed::Not => {}
-                        Changed::Gone => return Exit::Failed,
-                        Changed::End => return Exit::Interrupted,
-                    }
-                    continue;
-                }
-                Err(LineMeaning::Status) => {
-                    match ThisSession::status(view).await {
-                        Ok(status) => eprint(&self.standing.status(&status, &self.controls)),
-                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
-                    }
-                    continue;
-                }
-                Err(LineMeaning::Sandbox) => {
-                    let approval = self.controls.approval;
-                    match ThisSession::status(view).await {
-                        Ok(status) => eprint(&self.standing.lines(&status, approval)),
-                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
-                    }
-                    continue;
-                }
-                Err(LineMeaning::Next(next)) => match self.may_go_on(next).await {
-                    Ok(Some(next)) => {
-                        self.next = Some(next);
-                        return Exit::Done;
-                    }
-                    Ok(None) | Err(Ask::Interrupt) => continue,
-                    Err(Ask::End) => return Exit::Interrupted,
-                },
-                Err(
-                    wish @ (LineMeaning::Show(_)
-                    | LineMeaning::Again(_)
-                    | LineMeaning::Edit(_)
-                    | LineMeaning::Files
-                    | LineMeaning::Save(_)
-                    | LineMeaning::Fork(_)),
-                ) => match Box::pin(self.with_session(wish)).await {
-                    Some(command) => command,
-                    None => continue,
-                },
-                Err(LineMeaning::Look(wish)) => {
-                    // The answer of another process comes behind items that somebody has to take.
-                    let told = tokio::select! {
-                        told = Box::pin(self.looker.look(wish)) => told,
-                        () = view.until_over() => Err("the session has ended".to_owned()),
-                        Some(_) = self.signals.recv() => Err("not waited for".to_owned()),
-                    };
-                    match told {
-                        Ok(text) => eprint(&text),
-                        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
-                    }
-                    continue;
-                }
-                Err(LineMeaning::Past(wish)) => {
-                    let answering = self.interactive.then_some(&mut self.typed);
-                    let signals = &mut self.signals;
-                    match past::carry_out(wish, view, renderer, answering, signals).await {
-                        None => continue,
-                        Some(exit) => return exit,
-                    }
-                }
-                Err(_) => return Exit::Done,
+            let own = self.controls.own_kernel();
+            let meaning = said(line.as_deref(), own, |path| Path::new(path).exists());
+            let command = match self.carry_out(meaning).await {
+                Then::Ask => continue,
+                Then::Turn(command) => command,
+                Then::End(exit) => return exit,
             };
             match self.view.send(command).await {
                 Ok(()) => {}
@@ -300,6 +229,77 @@ impl Front {
             if let Some(exit) = after_turn(self.turn().await) {
                 return exit;
             }
+        }
+    }
+
+    /// Does what a line means, as far as it is no turn of the session.
+    async fn carry_out(&mut self, meaning: LineMeaning) -> Then {
+        let (view, renderer, signals) = (&mut self.view, &mut self.renderer, &mut self.signals);
+        match meaning {
+            LineMeaning::Control(control) => {
+                let Some(command) = self.controls.handle(control) else {
+                    return Then::Ask;
+                };
+                if interact::deliver(command, view, renderer).await {
+                    Then::Ask
+                } else {
+                    Then::End(Exit::Failed)
+                }
+            }
+            LineMeaning::Command(command) => {
+                if let Command::Submit { text } | Command::Plan { text } = &command {
+                    renderer.name(text);
+                }
+                Then::Turn(command)
+            }
+            LineMeaning::FollowUp(number) => match renderer.follow_up(number) {
+                Some(text) => Then::Turn(Command::Submit { text }),
+                None => Then::Ask,
+            },
+            LineMeaning::Model(name) => {
+                match model::set(name, self.model.as_deref(), view, renderer, signals).await {
+                    Changed::To(model) => self.model = Some(model),
+                    Changed::Not => {}
+                    Changed::Gone => return Then::End(Exit::Failed),
+                    Changed::End => return Then::End(Exit::Interrupted),
+                }
+                Then::Ask
+            }
+            LineMeaning::Status => {
+                let status = ThisSession::status(view).await;
+                tell(status.map(|it| self.standing.status(&it, &self.controls)))
+            }
+            LineMeaning::Sandbox => {
+                let approval = self.controls.approval;
+                let status = ThisSession::status(view).await;
+                tell(status.map(|it| self.standing.lines(&it, approval)))
+            }
+            LineMeaning::Next(next) => match self.may_go_on(next).await {
+                Ok(Some(next)) => {
+                    self.next = Some(next);
+                    Then::End(Exit::Done)
+                }
+                Ok(None) | Err(Ask::Interrupt) => Then::Ask,
+                Err(Ask::End) => Then::End(Exit::Interrupted),
+            },
+            LineMeaning::Session(wish) => match Box::pin(self.with_session(wish)).await {
+                Some(command) => Then::Turn(command),
+                None => Then::Ask,
+            },
+            // The answer of another process comes behind items that somebody has to take.
+            LineMeaning::Look(wish) => tell(tokio::select! {
+                told = Box::pin(self.looker.look(wish)) => told,
+                () = view.until_over() => Err("the session has ended".to_owned()),
+                Some(_) = signals.recv() => Err("not waited for".to_owned()),
+            }),
+            LineMeaning::Past(wish) => {
+                let answering = self.interactive.then_some(&mut self.typed);
+                match past::carry_out(wish, view, renderer, answering, signals).await {
+                    None => Then::Ask,
+                    Some(exit) => Then::End(exit),
+                }
+            }
+            LineMeaning::End => Then::End(Exit::Done),
         }
     }
 
@@ -355,25 +355,30 @@ impl Front {
     }
 
     /// Does what is about the session as it is kept. Returns the code that it leads to.
-    async fn with_session(&mut self, wish: LineMeaning) -> Option<Command> {
+    async fn with_session(&mut self, wish: SessionWish) -> Option<Command> {
         let (session, view) = (&self.session, &mut self.view);
+        let runs =
+            |code: Result<_, _>| code.map(|(code, language)| Command::Run { code, language });
         let told = match wish {
-            LineMeaning::Show(number) => {
+            SessionWish::Show(number) => {
                 let cell = ThisSession::cell(view, number).await;
                 cell.map(|cell| this_session::text(&cell))
             }
-            LineMeaning::Files => ThisSession::files(view).await,
-            LineMeaning::Save(file) => session.save(&file),
-            LineMeaning::Fork(at) => session.fork(at.as_deref()),
-            LineMeaning::Again(number) => match ThisSession::code(view, Some(number)).await {
-                Ok((code, language)) => return Some(Command::Run { code, language }),
+            SessionWish::Open(number) => match ThisSession::cell(view, number).await {
+                Ok(cell) => session.open(&cell),
                 Err(words) => Err(words),
             },
-            LineMeaning::Edit(number) => match ThisSession::edited(view, number).await {
-                Ok((code, language)) => return Some(Command::Run { code, language }),
+            SessionWish::Files => ThisSession::files(view).await,
+            SessionWish::Save(file) => session.save(&file),
+            SessionWish::Fork(at) => session.fork(at.as_deref()),
+            SessionWish::Again(number) => match runs(ThisSession::code(view, Some(number)).await) {
+                Ok(command) => return Some(command),
                 Err(words) => Err(words),
             },
-            _ => return None,
+            SessionWish::Edit(number) => match runs(ThisSession::edited(view, number).await) {
+                Ok(command) => return Some(command),
+                Err(words) => Err(words),
+            },
         };
         match told {
             Ok(text) => {
@@ -401,6 +406,25 @@ impl Front {
         )
         .await
     }
+}
+
+/// What comes after a line.
+enum Then {
+    /// The next line.
+    Ask,
+    /// A turn that this begins.
+    Turn(Command),
+    /// The end.
+    End(Exit),
+}
+
+/// Tells what was asked for, or why not.
+fn tell(told: Result<String, String>) -> Then {
+    match told {
+        Ok(text) => eprint(&text),
+        Err(words) => eprint(&filter::plain(&format!("{words}\n"))),
+    }
+    Then::Ask
 }
 
 /// The session's first event names the model.

@@ -1,15 +1,19 @@
-//! What a shell offers for arguments of ours: sessions, kernels, levels.
+//! What a shell offers for arguments of ours: sessions, kernels, models, levels.
 
 use std::ffi::OsStr;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
-use super::human;
+use super::{Context, human};
 use crate::agent::sessions::{self, Found};
+use crate::app::{Notify, model};
 use crate::kernel::Registry;
 use crate::paths::{Environment, Paths};
 
+/// How long servers on this machine may take to say which models they have.
+const MODELS_WITHIN: Duration = Duration::from_secs(1);
 /// Characters of a question that are shown beside its session.
 const SHOWN: usize = 50;
 
@@ -41,6 +45,42 @@ pub(super) fn sessions() -> ArgValueCompleter {
             })
             .collect()
     })
+}
+
+/// Completes a kernel by its name.
+pub(super) fn kernels() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        candidates(typed, &|_| {
+            let context = quiet_context();
+            let found = context.map(|it| it.paths.kernels().list());
+            found.into_iter().flatten().map(|it| it.name).collect()
+        })
+    })
+}
+
+/// Completes a model: what is configured or installed, and what servers on this machine have.
+pub(super) fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        candidates(typed, &|_| listed_models().unwrap_or_default())
+    })
+}
+
+fn listed_models() -> Option<Vec<String>> {
+    let context = quiet_context()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    let listed = async { tokio::time::timeout(MODELS_WITHIN, model::listed(&context)).await };
+    let listed = runtime.block_on(listed).ok()?;
+    Some(listed.into_iter().map(|model| model.name).collect())
+}
+
+/// As that of the program, without a word to the person, who is typing.
+fn quiet_context() -> Option<Context> {
+    let environment = Environment::of_process();
+    let redactor = environment.redactor();
+    super::context(None, Paths::of(environment), redactor, Notify::new(|_| {})).ok()
 }
 
 /// Completes what code in a sandbox may do.

@@ -1,4 +1,5 @@
-//! `sponde completions`: the page of the manual, and what makes a shell ask for completions. The shell asks the program itself, so sessions, models and kernels that are there are offered.
+//! `sponde completions`: the page of the manual, and what makes a shell ask for completions. The shell asks the program
+//! itself, so sessions, models and kernels that are there are offered.
 
 use clap_complete::env::{CompleteEnv, Shells};
 

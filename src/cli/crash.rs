@@ -8,6 +8,8 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use super::log_file::LogFile;
 use super::{eprint, filter, line_source};
+#[cfg(debug_assertions)]
+use crate::agent::EventKind;
 use crate::kernel::Redactor;
 
 /// The session of this terminal: its id and its notebook.
@@ -36,6 +38,16 @@ pub(super) fn watch(redactor: &Redactor, state: Option<&Path>) {
     }));
 }
 
+/// Panics at this event, if the variable says so: for a test of what a person then has.
+#[cfg(debug_assertions)]
+pub(super) fn fail_at(event: &EventKind) {
+    /// `finished`: when a cell has ended.
+    const FAILS: &str = "SPONDE_TEST_FAILS_AT";
+    let is_finished = matches!(event, EventKind::CodeFinished { .. });
+    let is_wanted = std::env::var(FAILS).is_ok_and(|at| at == "finished");
+    assert!(!(is_wanted && is_finished), "as {FAILS} says");
+}
+
 fn words(info: &PanicHookInfo<'_>) -> String {
     let what = info.payload_as_str().unwrap_or("no message");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
@@ -45,8 +57,12 @@ fn words(info: &PanicHookInfo<'_>) -> String {
 fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) -> String {
     let mut text = format!("\nerror: {words}\n");
     if let Some((id, notebook)) = session {
+        // Only what was written down is there for sure: the notebook follows at the end of a turn.
         let notebook = notebook.display();
-        let _ = writeln!(text, "  the session is saved in {notebook}\n");
+        let _ = writeln!(
+            text,
+            "  what was done is kept; {notebook} has it once the session goes on\n"
+        );
         let _ = writeln!(text, "hint: go on with `sponde resume {id}`");
     }
     if let Some(log) = log {
@@ -101,7 +117,7 @@ mod tests {
         for words in [
             "error: internal error in Sponde at src/cli/crash.rs:",
             ": lost [redacted]",
-            "the session is saved in /home/me/n.ipynb",
+            "what was done is kept; /home/me/n.ipynb has it once the session goes on",
             "hint: go on with `sponde resume 20260101-abcd`",
             "/logs/sponde.log",
         ] {

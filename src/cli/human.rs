@@ -1,5 +1,7 @@
 //! Sizes and times as people say them.
 
+use std::time::Duration;
+
 use jiff::{Timestamp, ToSpan as _, Zoned};
 
 /// `1.2 MB`.
@@ -17,6 +19,14 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
     let digits = usize::from(value < 9.95);
     format!("{value:.digits$} {}", UNITS.get(unit).unwrap_or(&"TB"))
+}
+
+/// `3 s`, `2 min 5 s`.
+pub(super) fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 /// `1 cell`, `2 cells`.

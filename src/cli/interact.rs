@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+#[cfg(debug_assertions)]
+use super::crash;
 use super::eprint;
 use super::line_source::LineSource;
 use super::render::Renderer;
@@ -61,9 +63,14 @@ pub(super) async fn turn(
 ) -> Ended {
     let mut edited = Edited::new();
     let mut leaves = false;
-    let mut patience = Patience::default();
+    let mut patience = Patience {
+        // Another terminal may come while a cell runs.
+        is_running: renderer.is_running(),
+        ..Patience::default()
+    };
     loop {
         let looks_dead_at = patience.ends;
+        let explains_at = patience.explains;
         let wakes_at = renderer.wakes_at();
         tokio::select! {
             event = agent.recv() => {
@@ -139,6 +146,7 @@ pub(super) async fn turn(
             }
             Some(ask) = signals.recv() => match ask {
                 Ask::Interrupt => {
+                    renderer.stopping();
                     let command = patience.interrupted();
                     if !deliver(command, agent, renderer).await {
                         return Ended::Gone;
@@ -153,6 +161,10 @@ pub(super) async fn turn(
                 patience.ends = None;
                 renderer.note(WARN, STILL_RUNNING);
             }
+            () = sleep_until(explains_at.unwrap_or_else(Instant::now)), if explains_at.is_some() => {
+                patience.explains = None;
+                renderer.has_not_stopped();
+            }
         }
     }
 }
@@ -160,9 +172,11 @@ pub(super) async fn turn(
 /// Shows an event; a cell that starts has a number that the person can name.
 async fn show(event: &EventKind, agent: &mut View, renderer: &mut Renderer) {
     if let EventKind::CodeStarted { cell } = event {
-        renderer.numbered(agent.number_of(cell).await);
+        renderer.numbered(agent.place_of(cell).await);
     }
     renderer.show(event);
+    #[cfg(debug_assertions)]
+    crash::fail_at(event);
 }
 
 /// Whether the line that this cell waits for came from somebody else, or is not needed any more.
@@ -203,7 +217,9 @@ struct Patience {
     was_interrupted: bool,
     /// When Ctrl-C came last.
     last: Option<Instant>,
-    /// When a person is told.
+    /// When a person is told why it has not stopped yet.
+    explains: Option<Instant>,
+    /// When a person is told that it goes on.
     ends: Option<Instant>,
 }
 
@@ -212,6 +228,9 @@ impl Patience {
     fn interrupted(&mut self) -> Command {
         let now = Instant::now();
         let before = self.last.replace(now);
+        if before.is_none() {
+            self.explains = Some(now + EXPLAINS);
+        }
         if self.is_running && !self.was_interrupted {
             self.was_interrupted = true;
             self.ends = Some(now + LOOKS_DEAD);
@@ -222,6 +241,9 @@ impl Patience {
         }
     }
 }
+
+/// How long something may take to stop before a person is told why it has not.
+const EXPLAINS: Duration = Duration::from_millis(500);
 
 /// How long a cell may take to handle an interrupt before a person is told that it has not.
 const LOOKS_DEAD: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use super::look::{Look, TABLE, TableWish};
 use crate::agent::approval::Approval;
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, KernelOffer};
-pub(super) use help::{COMMANDS, HELP};
+pub(super) use help::{HELP, commands};
 
 /// What a person wants of the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,31 +49,30 @@ pub(in crate::cli) enum Next {
     New,
 }
 
-/// What a line means.
+/// What is done at once, in a chat as at a question.
 #[derive(Debug, PartialEq)]
-pub(in crate::cli) enum LineMeaning {
-    Command(Command),
-    /// Who answers; `None` names it.
-    Model(Option<String>),
+pub(in crate::cli) enum Control {
     /// Which kernel `!` means; `None` lists them.
     Kernel(Option<String>),
-    Past(Wish),
-    /// Something that lives in the kernel, or an output, is shown.
-    Look(Look),
     /// When to ask before code runs; `None` tells.
     Approve(Option<Approval>),
-    /// A question that the model has suggested is asked, by its number.
-    FollowUp(usize),
-    /// What code may do now.
-    Sandbox,
-    /// What holds now.
-    Status,
     /// What goes on is stopped.
     Interrupt,
     /// The kernel begins anew.
     Restart,
+    Help,
+    Nothing,
+    /// It means nothing, for this reason.
+    Wrong(String),
+}
+
+/// What is about the session as it is kept.
+#[derive(Debug, PartialEq)]
+pub(in crate::cli) enum SessionWish {
     /// A cell is shown whole; `None` is the latest of code.
     Show(Option<usize>),
+    /// What a cell has put out is shown by another program; `None` is the latest of code.
+    Open(Option<usize>),
     /// A cell runs again.
     Again(usize),
     /// A cell is changed in an editor, and runs so; `None` is the latest of code.
@@ -84,12 +83,27 @@ pub(in crate::cli) enum LineMeaning {
     Save(PathBuf),
     /// Another session begins as this one did; up to that cell.
     Fork(Option<String>),
+}
+
+/// What a line means.
+#[derive(Debug, PartialEq)]
+pub(in crate::cli) enum LineMeaning {
+    Command(Command),
+    Control(Control),
+    Session(SessionWish),
+    /// Who answers; `None` names it.
+    Model(Option<String>),
+    Past(Wish),
+    /// Something that lives in the kernel is shown.
+    Look(Look),
+    /// A question that the model has suggested is asked, by its number.
+    FollowUp(usize),
+    /// What code may do now.
+    Sandbox,
+    /// What holds now.
+    Status,
     /// This session ends, and another one goes on in its place.
     Next(Next),
-    Help,
-    Nothing,
-    /// It means nothing, for this reason.
-    Wrong(String),
     End,
 }
 
@@ -104,14 +118,14 @@ pub(in crate::cli) fn said(
     };
     let text = line.trim();
     match text {
-        "" => return LineMeaning::Nothing,
+        "" => return LineMeaning::Control(Control::Nothing),
         "exit" | "quit" => return LineMeaning::End,
-        "help" => return LineMeaning::Help,
+        "help" => return LineMeaning::Control(Control::Help),
         // What a shell would do is no question for a model.
         "clear" => {
-            return LineMeaning::Wrong(
+            return LineMeaning::Control(Control::Wrong(
                 "Ctrl-L clears the screen, /clear begins a new session".to_owned(),
-            );
+            ));
         }
         _ => {}
     }
@@ -122,11 +136,14 @@ pub(in crate::cli) fn said(
         return shell(command.trim(), own);
     }
     if let Some(words) = text.strip_prefix('%').and_then(renamed) {
-        return LineMeaning::Wrong(words);
+        return LineMeaning::Control(Control::Wrong(words));
     }
     if let Some(rest) = text.strip_prefix("%%") {
         if let Some(command) = rest.strip_prefix(char::is_whitespace) {
-            return LineMeaning::Wrong(format!("`%% {0}` is `$ {0}` here", command.trim()));
+            return LineMeaning::Control(Control::Wrong(format!(
+                "`%% {0}` is `$ {0}` here",
+                command.trim()
+            )));
         }
         let (language, code) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         return run(
@@ -202,7 +219,9 @@ fn number(text: &str) -> Result<Option<usize>, ()> {
 
 fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     if code.trim().is_empty() || language.as_deref() == Some("") {
-        return LineMeaning::Wrong(format!("there is no code to run: write {form}"));
+        return LineMeaning::Control(Control::Wrong(format!(
+            "there is no code to run: write {form}"
+        )));
     }
     LineMeaning::Command(Command::Run { code, language })
 }
@@ -217,64 +236,65 @@ fn command(
     let named = (!rest.is_empty()).then(|| rest.to_owned());
     let alone = |said: LineMeaning| match &named {
         None => said,
-        Some(rest) => LineMeaning::Wrong(format!(
+        Some(rest) => LineMeaning::Control(Control::Wrong(format!(
             "`{name}` takes nothing behind it, and there is `{rest}`; /help lists the commands"
-        )),
+        ))),
     };
     Some(match name {
-        "/help" | "/?" => LineMeaning::Help,
+        "/help" | "/?" => LineMeaning::Control(Control::Help),
         "/exit" | "/quit" => alone(LineMeaning::End),
         "/checkpoints" => alone(LineMeaning::Past(Wish::Checkpoints)),
         "/compact" => alone(LineMeaning::Command(Command::Compact)),
         "/next" if rest.is_empty() => LineMeaning::Command(Command::Suggest),
         "/next" => match rest.parse() {
             Ok(number) => LineMeaning::FollowUp(number),
-            Err(_) => LineMeaning::Wrong(format!(
+            Err(_) => LineMeaning::Control(Control::Wrong(format!(
                 "`/next` takes the number of a suggested question, not `{rest}`"
-            )),
+            ))),
         },
-        "/interrupt" | "/stop" => alone(LineMeaning::Interrupt),
-        "/restart" => alone(LineMeaning::Restart),
+        "/interrupt" | "/stop" => alone(LineMeaning::Control(Control::Interrupt)),
+        "/restart" => alone(LineMeaning::Control(Control::Restart)),
         "/status" | "/cost" => alone(LineMeaning::Status),
         "/sandbox" if rest.is_empty() => LineMeaning::Sandbox,
         "/sandbox" => match SandboxWish::parse(rest) {
             Ok(wish) => LineMeaning::Next(Next::Sandbox(wish)),
-            Err(words) => LineMeaning::Wrong(words),
+            Err(words) => LineMeaning::Control(Control::Wrong(words)),
         },
         "/undo" => match Wish::undo(rest) {
             Some(wish) => LineMeaning::Past(wish),
-            None => LineMeaning::Wrong(format!(
+            None => LineMeaning::Control(Control::Wrong(format!(
                 "`/undo` takes a number of turns, or # and the number of a checkpoint, not `{rest}`"
-            )),
+            ))),
         },
         "/vars" => alone(LineMeaning::Look(Look::Variables)),
         "/table" if rest.is_empty() => LineMeaning::Look(Look::Table(None)),
         "/table" => match TableWish::parse(rest) {
             Some(wish) => LineMeaning::Look(Look::Table(Some(wish))),
-            None => LineMeaning::Wrong(format!("that is not a table: {TABLE}")),
+            None => LineMeaning::Control(Control::Wrong(format!("that is not a table: {TABLE}"))),
         },
-        "/show" | "/edit" => match number(rest) {
-            Ok(number) if name == "/show" => LineMeaning::Show(number),
-            Ok(number) => LineMeaning::Edit(number),
-            Err(()) => LineMeaning::Wrong(format!(
+        "/show" | "/open" | "/edit" => match number(rest) {
+            Ok(number) if name == "/show" => LineMeaning::Session(SessionWish::Show(number)),
+            Ok(number) if name == "/open" => LineMeaning::Session(SessionWish::Open(number)),
+            Ok(number) => LineMeaning::Session(SessionWish::Edit(number)),
+            Err(()) => LineMeaning::Control(Control::Wrong(format!(
                 "`{name}` takes the number of a cell, not `{rest}`"
-            )),
+            ))),
         },
         "/run" => match number(rest) {
-            Ok(Some(number)) => LineMeaning::Again(number),
-            Ok(None) => LineMeaning::Wrong(
+            Ok(Some(number)) => LineMeaning::Session(SessionWish::Again(number)),
+            Ok(None) => LineMeaning::Control(Control::Wrong(
                 "which code? `/run N` runs cell N again, `/run CODE` other code".to_owned(),
-            ),
+            )),
             Err(()) => return Some(run_in(rest, own)),
         },
-        "/files" => alone(LineMeaning::Files),
-        "/save" | "/export" if rest.is_empty() => LineMeaning::Wrong(format!(
+        "/files" => alone(LineMeaning::Session(SessionWish::Files)),
+        "/save" | "/export" if rest.is_empty() => LineMeaning::Control(Control::Wrong(format!(
             "where to? `{name} FILE`, whose ending says what it becomes: .ipynb, .html, .md or .py"
-        )),
-        "/save" | "/export" => LineMeaning::Save(PathBuf::from(rest)),
-        "/fork" => LineMeaning::Fork(named),
+        ))),
+        "/save" | "/export" => LineMeaning::Session(SessionWish::Save(PathBuf::from(rest))),
+        "/fork" => LineMeaning::Session(SessionWish::Fork(named)),
         "/plan" if rest.is_empty() => {
-            LineMeaning::Wrong("a plan for what? `/plan QUESTION`".to_owned())
+            LineMeaning::Control(Control::Wrong("a plan for what? `/plan QUESTION`".to_owned()))
         }
         "/plan" => LineMeaning::Command(Command::Plan {
             text: rest.to_owned(),
@@ -282,30 +302,23 @@ fn command(
         "/profile" => LineMeaning::Next(Next::Profile(named)),
         "/resume" => LineMeaning::Next(Next::Resume(named)),
         "/clear" | "/new" => alone(LineMeaning::Next(Next::New)),
-        "/attach" => LineMeaning::Wrong(
+        "/attach" => LineMeaning::Control(Control::Wrong(
             "a file is named in a question, as @FILE; `sponde attach` in another terminal follows this session"
                 .to_owned(),
-        ),
-        "/open" => match rest.parse() {
-            _ if rest.is_empty() => LineMeaning::Look(Look::Open(None)),
-            Ok(number) => LineMeaning::Look(Look::Open(Some(number))),
-            Err(_) => LineMeaning::Wrong(format!(
-                "`/open` takes the number of an output, not `{rest}`"
-            )),
-        },
-        "/kernel" | "/kernels" => LineMeaning::Kernel(named),
+        )),
+        "/kernel" | "/kernels" => LineMeaning::Control(Control::Kernel(named)),
         "/model" => LineMeaning::Model(named),
         "/approve" => match rest.to_lowercase().as_str() {
-            "" => LineMeaning::Approve(None),
+            "" => LineMeaning::Control(Control::Approve(None)),
             when => match when.parse() {
-                Ok(approval) => LineMeaning::Approve(Some(approval)),
-                Err(_) => LineMeaning::Wrong(format!(
+                Ok(approval) => LineMeaning::Control(Control::Approve(Some(approval))),
+                Err(_) => LineMeaning::Control(Control::Wrong(format!(
                     "`/approve` takes always, on-risk or never, not `{rest}`"
-                )),
+                ))),
             },
         },
         _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
-            LineMeaning::Wrong(format!("there is no `{name}`; /help lists the commands"))
+            LineMeaning::Control(Control::Wrong(format!("there is no `{name}`; /help lists the commands")))
         }
         _ => return None,
     })
@@ -342,41 +355,44 @@ mod tests {
     #[expect(clippy::too_many_lines, reason = "a table")]
     fn commands_are_no_questions() {
         for (line, expected) in [
-            ("  ", LineMeaning::Nothing),
+            ("  ", LineMeaning::Control(Control::Nothing)),
             ("exit", LineMeaning::End),
             ("/exit", LineMeaning::End),
-            ("/help me", LineMeaning::Help),
+            ("/help me", LineMeaning::Control(Control::Help)),
             ("/compact", LineMeaning::Command(Command::Compact)),
             ("/status", LineMeaning::Status),
-            ("/restart", LineMeaning::Restart),
-            ("/interrupt", LineMeaning::Interrupt),
+            ("/restart", LineMeaning::Control(Control::Restart)),
+            ("/interrupt", LineMeaning::Control(Control::Interrupt)),
             ("/cost", LineMeaning::Status),
             ("/quit", LineMeaning::End),
             ("$ ls -l", ran("!ls -l", "python")),
             (
                 "%undo",
-                LineMeaning::Wrong("`%undo` is /undo here".to_owned()),
+                LineMeaning::Control(Control::Wrong("`%undo` is /undo here".to_owned())),
             ),
             ("/undo 2", LineMeaning::Past(Wish::Undo(UndoTo::Turns(2)))),
             ("/model", LineMeaning::Model(None)),
-            ("/approve", LineMeaning::Approve(None)),
-            ("/approve ask", LineMeaning::Approve(Some(Approval::Always))),
+            ("/approve", LineMeaning::Control(Control::Approve(None))),
+            (
+                "/approve ask",
+                LineMeaning::Control(Control::Approve(Some(Approval::Always))),
+            ),
             (
                 "/approve always",
-                LineMeaning::Approve(Some(Approval::Always)),
+                LineMeaning::Control(Control::Approve(Some(Approval::Always))),
             ),
             (
                 "/approve on-risk",
-                LineMeaning::Approve(Some(Approval::OnRisk)),
+                LineMeaning::Control(Control::Approve(Some(Approval::OnRisk))),
             ),
             (
                 "/approve Never",
-                LineMeaning::Approve(Some(Approval::Never)),
+                LineMeaning::Control(Control::Approve(Some(Approval::Never))),
             ),
             ("/model a/b", LineMeaning::Model(Some("a/b".to_owned()))),
             (
                 "/kernels bash",
-                LineMeaning::Kernel(Some("bash".to_owned())),
+                LineMeaning::Control(Control::Kernel(Some("bash".to_owned()))),
             ),
             ("/status", LineMeaning::Status),
             ("/sandbox", LineMeaning::Sandbox),
@@ -390,15 +406,24 @@ mod tests {
                 "/table df",
                 LineMeaning::Look(Look::Table(TableWish::parse("df"))),
             ),
-            ("/show", LineMeaning::Show(None)),
-            ("/show #4", LineMeaning::Show(Some(4))),
-            ("/edit 4", LineMeaning::Edit(Some(4))),
-            ("/run 4", LineMeaning::Again(4)),
+            ("/show", LineMeaning::Session(SessionWish::Show(None))),
+            ("/show #4", LineMeaning::Session(SessionWish::Show(Some(4)))),
+            ("/edit 4", LineMeaning::Session(SessionWish::Edit(Some(4)))),
+            ("/run 4", LineMeaning::Session(SessionWish::Again(4))),
             ("/run x = 4", ran("x = 4", "python")),
-            ("/files", LineMeaning::Files),
-            ("/save a b.md", LineMeaning::Save("a b.md".into())),
-            ("/export x.html", LineMeaning::Save("x.html".into())),
-            ("/fork 3", LineMeaning::Fork(Some("3".to_owned()))),
+            ("/files", LineMeaning::Session(SessionWish::Files)),
+            (
+                "/save a b.md",
+                LineMeaning::Session(SessionWish::Save("a b.md".into())),
+            ),
+            (
+                "/export x.html",
+                LineMeaning::Session(SessionWish::Save("x.html".into())),
+            ),
+            (
+                "/fork 3",
+                LineMeaning::Session(SessionWish::Fork(Some("3".to_owned()))),
+            ),
             (
                 "/plan clean it",
                 LineMeaning::Command(Command::Plan {
@@ -411,8 +436,8 @@ mod tests {
                 LineMeaning::Next(Next::Resume(Some("ab12".to_owned()))),
             ),
             ("/clear", LineMeaning::Next(Next::New)),
-            ("/open", LineMeaning::Look(Look::Open(None))),
-            ("/open 3", LineMeaning::Look(Look::Open(Some(3)))),
+            ("/open", LineMeaning::Session(SessionWish::Open(None))),
+            ("/open 3", LineMeaning::Session(SessionWish::Open(Some(3)))),
             ("!x = 1", ran("x = 1", "python")),
             ("%%bash ls /", ran("ls /", "bash")),
         ] {
@@ -450,7 +475,40 @@ mod tests {
             "%% x",
             "%%bash",
         ] {
-            assert!(matches!(means(line), LineMeaning::Wrong(_)), "{line}");
+            assert!(
+                matches!(means(line), LineMeaning::Control(Control::Wrong(_))),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_help_is_one() {
+        for name in commands() {
+            let unknown = LineMeaning::Control(Control::Wrong(format!(
+                "there is no `{name}`; /help lists the commands"
+            )));
+            assert_ne!(means(name), unknown);
+        }
+    }
+
+    #[test]
+    fn every_renamed_command_says_its_new_name() {
+        for (old, new) in RENAMED {
+            let words = format!("`%{old}` is {new} here");
+            for line in [format!("%{old}"), format!("%{old} x")] {
+                assert_eq!(
+                    means(&line),
+                    LineMeaning::Control(Control::Wrong(words.clone()))
+                );
+            }
+            // It is a command that there is.
+            for name in new.split(|c: char| c != '/' && !c.is_ascii_alphabetic()) {
+                assert!(
+                    !name.starts_with('/') || commands().contains(&name),
+                    "{name}"
+                );
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::filter;
 use super::style::moves_cursor;
+use super::terminal_kind::TerminalKind;
 
 /// Whether names of files are links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,8 +14,7 @@ pub(super) struct Links(bool);
 impl Links {
     /// Where stderr is a terminal that knows links, if they are `wanted`.
     pub(super) fn of(wanted: bool) -> Self {
-        let variable = |name: &str| std::env::var(name).ok();
-        Self(wanted && moves_cursor() && knows(&variable))
+        Self(wanted && moves_cursor() && TerminalKind::of_environment().links)
     }
 
     /// `shown`, which leads to the file at `path` if that is there. A relative path leads nowhere.
@@ -41,28 +41,6 @@ fn url(path: &str) -> String {
     url
 }
 
-fn knows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
-    if variable("TMUX").is_some() || variable("STY").is_some() {
-        return false;
-    }
-    let term = variable("TERM").unwrap_or_default();
-    let program = variable("TERM_PROGRAM").unwrap_or_default();
-    let version = |name: &str| variable(name).and_then(|it| it.parse::<u32>().ok());
-    [
-        "xterm-kitty",
-        "xterm-ghostty",
-        "foot",
-        "alacritty",
-        "wezterm",
-    ]
-    .iter()
-    .any(|name| term.starts_with(name))
-        || ["iTerm.app", "WezTerm", "ghostty", "vscode", "rio"].contains(&program.as_str())
-        || version("VTE_VERSION").is_some_and(|version| version >= 5000)
-        || variable("KONSOLE_VERSION").is_some()
-        || variable("WT_SESSION").is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,14 +63,5 @@ mod tests {
         assert_eq!(Links(false).file(path, "shown"), "shown");
         assert_eq!(Links(true).file("relative.png", "shown"), "shown");
         assert_eq!(Links(true).file("/no/such/file", "shown"), "shown");
-    }
-
-    #[test]
-    fn links_are_for_terminals_that_know_them() {
-        let knows = |name: &str, value: &str| {
-            knows(&|wanted: &str| (wanted == name).then(|| value.to_owned()))
-        };
-        assert!(knows("TERM", "xterm-kitty") && knows("VTE_VERSION", "7600"));
-        assert!(!knows("TERM", "xterm-256color") && !knows("VTE_VERSION", "4000"));
     }
 }

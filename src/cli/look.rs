@@ -1,4 +1,4 @@
-//! What `/vars`, `/table` and `/open` are asked for, as values.
+//! What `/vars` and `/table` are asked for, as values.
 
 /// What a person wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,8 +7,6 @@ pub(in crate::cli) enum Look {
     Variables,
     /// A table; `None` is the next page of the last one.
     Table(Option<TableWish>),
-    /// An output file of the session; `None` is the latest.
-    Open(Option<u32>),
 }
 
 /// Which part of a table.

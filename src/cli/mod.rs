@@ -1,6 +1,7 @@
 //! Floor 5, the terminal: arguments in, a scrolling transcript out. Holds no logic that another front end would need.
 
 mod acp;
+mod again;
 mod allocator;
 pub mod args;
 mod ask;
@@ -57,6 +58,7 @@ mod sessions;
 mod signals;
 mod stop;
 mod style;
+mod terminal_kind;
 mod tint;
 mod totals;
 
@@ -65,6 +67,7 @@ use std::io::Write as _;
 use clap::error::ErrorKind;
 
 pub(crate) use crate::app::Context;
+use crate::app::Notify;
 use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::error::{Failure, FailureKind};
@@ -117,8 +120,13 @@ pub fn main() -> Exit {
     logging::start(cli.verbose, &redactor, state);
     crash::watch(&redactor, state);
     hide_memory();
-    let outcome = context(cli.profile.as_deref(), paths, redactor)
-        .and_then(|context| dispatch(cli, &context));
+    let outcome = context(
+        cli.profile.as_deref(),
+        paths,
+        redactor,
+        notices::to_terminal(),
+    )
+    .and_then(|context| dispatch(cli, &context));
     match outcome {
         Ok(exit) => exit,
         Err(failure) => {
@@ -144,13 +152,14 @@ fn context(
     profile: Option<&str>,
     paths: Result<Paths, NoHome>,
     redactor: Redactor,
+    notify: Notify,
 ) -> Result<Context, Failure> {
     let paths = paths.map_err(|error| Failure::usage(error.to_string()))?;
     let config = Config::load(&paths.config, profile).map_err(|error| profiles::failure(&error))?;
     Ok(Context {
         paths,
         config,
-        notify: notices::to_terminal(),
+        notify,
         redactor,
         may_ask: true,
     })

@@ -9,6 +9,7 @@ use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat};
 
 use super::style;
+use super::terminal_kind::{Graphics, TerminalKind};
 pub(super) use crate::agent::pictures::PictureFiles;
 use crate::session::summarize::decoded;
 
@@ -80,20 +81,10 @@ impl Protocol {
         if !terminal || is("TERM", "dumb") || env("NO_COLOR").is_some_and(|v| !v.is_empty()) {
             return Self::None;
         }
-        // Multiplexers do not pass pictures through.
-        if env("TMUX").is_none() && env("STY").is_none() {
-            if env("KITTY_WINDOW_ID").is_some()
-                || is("TERM", "xterm-kitty")
-                || is("TERM_PROGRAM", "ghostty")
-            {
-                return Self::Kitty;
-            }
-            if is("TERM_PROGRAM", "iTerm.app")
-                || is("TERM_PROGRAM", "WezTerm")
-                || is("TERM_PROGRAM", "mintty")
-            {
-                return Self::Iterm2;
-            }
+        match TerminalKind::of(env).graphics {
+            Graphics::Kitty => return Self::Kitty,
+            Graphics::Iterm2 => return Self::Iterm2,
+            Graphics::None => {}
         }
         let colours = ["truecolor", "24bit"].iter().any(|v| is("COLORTERM", v))
             || env("TERM").is_some_and(|term| term.contains("256color") || term.contains("direct"));

@@ -1,14 +1,13 @@
 //! `sponde resume`: a session goes on where it was.
 
-mod again;
-
 use super::args::ResumeArgs;
 use super::chat;
 use super::coming::Resumed;
 use super::pick::pick;
+use super::render::Renderer;
 use super::restored::tail;
 use super::style::{is_interactive, moves_cursor};
-use super::{Context, eprint, filter, human};
+use super::{Context, again, eprint, filter, human};
 use crate::agent::sessions;
 use crate::agent::sessions::Found;
 use crate::agent::store::Opened;
@@ -71,7 +70,9 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
         eprint(&filter::plain(&format!("note: {words}\n")));
     }
     if moves_cursor() {
-        again::show(&opened.transcript);
+        let mut renderer = Renderer::new(true);
+        again::show(&opened.transcript, opened.store.notebook(), &mut renderer);
+        renderer.end_line();
     } else {
         eprint(&tail(&opened.transcript));
     }

@@ -9,12 +9,12 @@ const END: &str = "\u{1b}[0m";
 /// SGR: only the terminal's own colours, which its theme makes readable on its background.
 fn begin(class: Class) -> Option<&'static str> {
     Some(match class {
-        Class::Plain => return None,
+        // The blue that is left for calls cannot be read on black in xterm's own palette.
+        Class::Plain | Class::Call => return None,
         Class::Comment => "\u{1b}[2m",
         Class::Text => "\u{1b}[32m",
         Class::Number | Class::Value => "\u{1b}[36m",
         Class::Keyword => "\u{1b}[35m",
-        Class::Call => "\u{1b}[34m",
         Class::Decorator => "\u{1b}[33m",
     })
 }

@@ -1,12 +1,12 @@
-//! Text with terminal colours -> HTML (ECMA-48, "SGR"). Colours, bold, italic and underlined stay; every other control
-//! sequence goes.
+//! Text with terminal colours -> HTML (ECMA-48, "SGR"). Keeps colours, bold, italic and underline; drops every other
+//! control sequence.
 
 use std::fmt::Write as _;
 
 use super::escape::escape_into;
 use crate::ansi::{Parser, Piece};
 
-/// Turns text into HTML; the colour at the end of one piece is that of the next.
+/// Turns text into HTML; the style at the end of one piece carries over to the next.
 #[derive(Debug, Default)]
 pub(super) struct Ansi {
     parser: Parser,
@@ -29,13 +29,13 @@ struct Style {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Colour {
-    /// One of the sixteen that a theme has.
+    /// One of a theme's sixteen colours.
     Named(u8),
     Rgb(u8, u8, u8),
 }
 
 impl Ansi {
-    /// The text as HTML.
+    /// Renders text as HTML.
     pub(super) fn html(&mut self, text: &str) -> String {
         let mut html = String::with_capacity(text.len() + text.len() / 4);
         let style = &mut self.style;
@@ -117,7 +117,7 @@ impl Style {
                 Some(Colour::Named(index)) => classes.push(format!("a-{name}{index}")),
                 Some(colour @ Colour::Rgb(..)) if name == "f" && background.is_none() => {
                     let (light, dark) = (colour.on(Page::Light), colour.on(Page::Dark));
-                    // The second is for browsers that know it.
+                    // The second declaration is for browsers that support it.
                     let _ = write!(style, "color:{light};");
                     if light != dark {
                         let _ = write!(style, "color:light-dark({light},{dark});");
@@ -142,7 +142,7 @@ impl Style {
     }
 }
 
-/// What is behind a text.
+/// The background behind text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Light,
@@ -150,7 +150,7 @@ enum Page {
 }
 
 impl Colour {
-    /// The colour, as much lighter or darker as it takes to be read.
+    /// The colour, lightened or darkened until it is readable.
     fn on(self, page: Page) -> String {
         let Self::Rgb(r, g, b) = self else {
             return String::new();
@@ -170,7 +170,7 @@ impl Colour {
     }
 }
 
-/// `5;N` of the 256 colours, or `2;R;G;B`.
+/// `5;N` from the 256 colours, or `2;R;G;B`.
 fn extended(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
     let byte = |code: u16| u8::try_from(code).unwrap_or(u8::MAX);
     match codes.next()? {

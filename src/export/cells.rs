@@ -1,52 +1,52 @@
-//! What a cell of a notebook is in a conversation, read from our metadata; of a notebook that is not ours, what it is.
+//! The role of a notebook's cell in a conversation, from Sponde's metadata, or its cell type in any other notebook.
 
 use serde_json::Value;
 
 use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::session::notebook::{CUT_OFF, foreign};
 
-/// What a cell is.
+/// The role of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The person's words.
+    /// The person's text.
     Question,
-    /// The model's words.
+    /// The model's text.
     Answer,
-    /// What only the model reads: a note, a part of an output, what stands for older cells.
+    /// Text only for the model: a note, a part of an output, a summary of older cells.
     Note,
     /// The beginning of a reply that broke off.
     CutOff,
-    /// Text of a notebook.
+    /// Markdown of an ordinary notebook.
     Text,
     /// Code.
     Code(Fate),
-    /// A call of the model that was none.
+    /// A malformed call by the model.
     Broken,
-    /// Neither text nor code.
+    /// A raw cell.
     Raw,
 }
 
-/// What became of code.
+/// The outcome of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It ran.
     Ran,
     /// It ran and failed, was stopped, or its kernel died.
     Failed,
-    /// A person said no.
+    /// The person declined it.
     Declined,
     /// It did not run for another reason.
     NotRun,
 }
 
-/// What a cell is.
+/// The role of a cell.
 pub(super) fn part(cell: &Cell) -> Part {
     let role = text(cell, "role");
     match (&cell.kind, role) {
         (CellType::Markdown, Some("user")) => Part::Question,
         (CellType::Markdown, Some("assistant")) => Part::Answer,
         (CellType::Markdown, Some(CUT_OFF)) => Part::CutOff,
-        // A role that a newer version has is no text of a document either: it may hold what a person said.
+        // An unknown role from a newer version is not document text either: it may contain what a person said.
         (CellType::Markdown, Some(_)) => Part::Note,
         (CellType::Markdown, None) => Part::Text,
         (CellType::Raw, Some("assistant")) => Part::Broken,
@@ -68,12 +68,12 @@ pub(super) fn part(cell: &Cell) -> Part {
     }
 }
 
-/// A text of our metadata of a cell.
+/// A string from Sponde's metadata of a cell.
 pub(super) fn text<'c>(cell: &'c Cell, key: &str) -> Option<&'c str> {
     cell.metadata.get("sponde")?.get(key)?.as_str()
 }
 
-/// Whether others leave the cell out when they run the notebook.
+/// Whether other programs skip the cell when they run the notebook.
 pub(super) fn is_skipped(cell: &Cell) -> bool {
     has_tag(cell, "skip-execution") && foreign(cell).is_none()
 }
@@ -100,7 +100,7 @@ pub(super) fn language_of<'c>(cell: &'c Cell, notebooks: &'c str) -> &'c str {
     text(cell, "language").unwrap_or(notebooks)
 }
 
-/// What a note is, above its text.
+/// The title shown above a note.
 pub(super) fn note_title(cell: &Cell) -> &'static str {
     match text(cell, "role") {
         Some("compaction") => "Older cells, compacted for the model",
@@ -109,7 +109,7 @@ pub(super) fn note_title(cell: &Cell) -> &'static str {
     }
 }
 
-/// The text of a note, without its folding.
+/// The text of a note, unfolded.
 pub(super) fn note_text(cell: &Cell) -> &str {
     let text = cell
         .source

@@ -1,8 +1,8 @@
-//! A notebook without its conversation: answers and code, as if somebody had written it by hand.
+//! A notebook without its conversation: answers and code, as if written by hand.
 //!
-//! Questions, notes, whatever else only the model reads, replies that broke off, declined and broken code go, and so does
-//! our metadata. Code that failed goes too, unless a later
-//! cell uses a name that only it gives: then it stays, without its outputs, and is marked as one that raises.
+//! Removes questions, notes, other text only for the model, replies that broke off, declined and malformed code, and
+//! Sponde's metadata. Failed code is removed too, unless a later cell uses a name that only it defines: then it stays
+//! without its outputs, tagged as raising.
 
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ fn without_outputs(cell: &Cell) -> Cell {
     cell
 }
 
-/// Whether a later cell that ran uses a name of this one before another cell gives it.
+/// Whether a later cell that ran uses a name from this one before another cell defines it.
 fn is_needed(cell: &Cell, later: &[Cell]) -> bool {
     let mut given: Map<String, Value> = names(&cell.source)
         .into_iter()
@@ -82,7 +82,7 @@ fn words(source: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_'))
 }
 
-/// Names that code gives at its top level, in the ways of the usual languages: `a = `, `a, b = `, `a <- `, `def a`,
+/// Names that code defines at its top level, in the syntax of common languages: `a = `, `a, b = `, `a <- `, `def a`,
 /// `import a as b`.
 fn names(source: &str) -> Vec<&str> {
     let mut names = Vec::new();

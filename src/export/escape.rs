@@ -1,13 +1,13 @@
-//! Text in HTML.
+//! Escapes text for HTML.
 
-/// The text with all that HTML means something by escaped: for elements and for quoted attributes.
+/// Escapes every character with a meaning in HTML, for elements and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + text.len() / 8);
     escape_into(text, &mut html);
     html
 }
 
-/// The same at the end of `html`.
+/// Appends the escaped text to `html`.
 pub(super) fn escape_into(text: &str, html: &mut String) {
     for c in text.chars() {
         match c {
@@ -16,7 +16,7 @@ pub(super) fn escape_into(text: &str, html: &mut String) {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            // Not characters that HTML has; a browser would show boxes.
+            // Control characters are not allowed in HTML; a browser would show boxes.
             '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}' => {}
             c => html.push(c),
         }

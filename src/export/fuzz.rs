@@ -1,9 +1,9 @@
-//! Coloured text for a page, for the fuzzer: nothing but `span`s comes of it, each closed.
+//! Fuzzes coloured text: the result contains only `span`s, each closed.
 
 use super::ansi::Ansi;
 use crate::fuzz::seeded;
 
-/// The first bytes say how the rest, a text, is cut.
+/// The first bytes determine the fragmentation of the rest, which is the text.
 pub(crate) fn page(data: &[u8]) {
     let (mut dice, rest) = seeded(data);
     let text = String::from_utf8_lossy(rest);

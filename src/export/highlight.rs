@@ -1,31 +1,31 @@
-//! Colours for code: strings, comments, numbers, keywords, calls and decorators of the languages that kernels run.
+//! Syntax colours: strings, comments, numbers, keywords, calls and decorators of the languages that kernels run.
 //!
-//! A scanner, not a parser: it never fails, an odd line only gets odd colours. What it does not know is plain text. A page gets
-//! it as HTML, a terminal piece by piece while the code is written.
+//! A scanner, not a parser: it never fails, and malformed code only gets wrong colours. Unknown tokens are plain text.
+//! Pages get HTML, terminals get pieces while the code is being written.
 
 mod scan;
 
 use super::escape::escape_into;
 pub(crate) use scan::{Class, Highlighter};
 
-/// How a language looks.
+/// The lexical rules of a language.
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
 struct Look {
     names: &'static [&'static str],
     keywords: &'static str,
-    /// Words for values.
+    /// Words for constants.
     values: &'static str,
-    /// Begins a comment to the end of the line.
+    /// Line comment markers.
     comments: &'static [&'static str],
-    /// `/* .. */`.
+    /// Has `/* .. */` comments.
     blocks: bool,
-    /// Three quotes begin a string over lines.
+    /// Has triple-quoted strings.
     triple: bool,
-    /// A backtick begins a string.
+    /// Has strings in backticks.
     backtick: bool,
-    /// `'` begins a string; it does not in Rust.
+    /// Has strings in `'`; Rust does not.
     single: bool,
-    /// Keywords in any case.
+    /// Keywords are case-insensitive.
     any_case: bool,
 }
 
@@ -160,7 +160,7 @@ const LOOKS: &[Look] = &[
     },
 ];
 
-/// The code as HTML: escaped, with `<span class="h-..">` around what has a colour.
+/// Renders code as HTML: escaped, with `<span class="h-..">` around coloured tokens.
 pub(super) fn highlight(code: &str, language: &str) -> String {
     let mut html = String::with_capacity(code.len() * 2);
     let mut highlighter = Highlighter::new(language);
@@ -187,7 +187,7 @@ fn piece(class: Class, text: &str, html: &mut String) {
     html.push_str("</span>");
 }
 
-/// How a language looks, if it is known.
+/// The rules for a language, if known.
 fn look_of(language: &str) -> Option<&'static Look> {
     let language = language.to_ascii_lowercase();
     LOOKS.iter().find(|look| look.names.contains(&&*language))
@@ -197,7 +197,7 @@ fn look_of(language: &str) -> Option<&'static Look> {
 mod tests {
     use super::highlight;
 
-    /// Classes in brackets.
+    /// The tokens with their classes in brackets.
     fn marked(code: &str, language: &str) -> String {
         highlight(code, language)
             .replace("<span class=\"h-", "[")

@@ -1,7 +1,7 @@
-//! A notebook as one page: styles, pictures and all in one file, nothing loaded, nothing run.
+//! A notebook as a single HTML file: styles and pictures are embedded; nothing is loaded or run.
 //!
-//! The page's content security policy allows inline styles and `data:` pictures, so that even what sanitising might
-//! miss does nothing. Light and dark follow the reader's system. Without a script: what folds is `<details>`.
+//! The page's content security policy allows only inline styles and `data:` pictures, so that anything sanitising might
+//! miss has no effect. Light and dark follow the reader's system. No script: folding uses `<details>`.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,10 @@ use super::outputs::{self, thousands};
 use crate::jupyter::nbformat::{Cell, Notebook};
 
 const STYLE: &str = include_str!("page.css");
-/// Lines of code that are shown unfolded.
+/// Lines of code shown before folding.
 const LINES: usize = 80;
 
-/// The page; `name` is what the notebook is called.
+/// Renders the page; `name` is the notebook's name.
 pub(super) fn page(
     notebook: &Notebook,
     name: &str,
@@ -31,7 +31,7 @@ pub(super) fn page(
         one(cell, &language, options, &mut plots, pictures, &mut body);
     }
     let title = title(notebook, name);
-    // A document with a heading of its own needs no other.
+    // A document with its own heading needs no other.
     let heading = if body.contains("<h1>") {
         format!("<p class=\"name\">{}</p>", escape(name))
     } else {
@@ -214,7 +214,7 @@ fn code(
     html.push_str("</article>\n");
 }
 
-/// The language as people write it.
+/// The language's usual capitalisation.
 fn capitalised(language: &str) -> String {
     match language {
         "javascript" => return "JavaScript".to_owned(),

@@ -1,7 +1,7 @@
 //! Markdown cells and answers -> HTML, as JupyterLab reads them: CommonMark with tables, strike-through, tasks and maths.
 //!
-//! The HTML in them is as hostile as an output's, so all that comes out goes through [`super::sanitise`]. Maths stay as
-//! they were written.
+//! HTML inside Markdown is as untrusted as an output's, so all of the result goes through [`super::sanitise`]. Maths
+//! stays as written.
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::highlight::highlight;
 use super::sanitise;
 use crate::jupyter::mime::{self, MimeBundle};
 
-/// Finds a picture that a text names by its path: the bytes as a `data:` URL.
+/// Resolves a picture's path in the text to a `data:` URL.
 pub type Pictures<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Renders a text with its attachments.
@@ -36,11 +36,11 @@ pub(super) fn html(
     sanitise::markdown(&out)
 }
 
-/// What a browser could not show, or would load, becomes something else.
+/// Replaces what a browser could not show or would load.
 struct Mapped<'a, 'p> {
-    /// The language and the text of the code block that is open.
+    /// Language and text of the open code block.
     code: Option<(String, String)>,
-    /// For each picture that is open, whether it has become a link.
+    /// For each open picture, whether it became a link.
     links: Vec<bool>,
     attachments: Option<&'a Map<String, Value>>,
     pictures: &'p Pictures<'p>,
@@ -86,7 +86,7 @@ impl<'a> Mapped<'a, '_> {
                         title,
                         id,
                     }),
-                    // Nothing is loaded; who wants to see it can go there.
+                    // Nothing is loaded; the reader can follow the link.
                     None => Event::Start(Tag::Link {
                         link_type,
                         dest_url,
@@ -128,7 +128,7 @@ fn maths(mark: &str, text: &str) -> CowStr<'static> {
     format!("<code class=\"math\">{mark}{}{mark}</code>", escape(text)).into()
 }
 
-/// The picture of a bundle, as a URL that holds it.
+/// A bundle's picture as a `data:` URL.
 pub(super) fn data_url(bundle: &MimeBundle) -> Option<String> {
     let mime = bundle
         .raster()

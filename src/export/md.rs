@@ -1,4 +1,4 @@
-//! A notebook as Markdown: text, code in fences, outputs below it, pictures as files beside it.
+//! A notebook as Markdown: text, code in fences with outputs below, pictures as separate files.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::{Cell, Notebook, Output};
 use crate::session::summarize::plain;
 
-/// Takes a picture (what it is, its ending, its bytes) and says how the text links to it; `None` if it could not be kept.
+/// Stores a picture (name, extension, bytes) and returns the link to it; `None` if it could not be stored.
 pub type Files<'a> = dyn FnMut(&str, &str, &[u8]) -> Option<String> + 'a;
 
-/// The text. Without `files` a picture is a word.
+/// Renders Markdown. Without `files`, a picture becomes a word.
 pub(super) fn markdown(notebook: &Notebook, files: Option<&mut Files<'_>>) -> String {
     let language = cells::language(notebook);
     let mut writer = Writer { files };
@@ -51,7 +51,7 @@ pub(super) fn markdown(notebook: &Notebook, files: Option<&mut Files<'_>>) -> St
     format!("{}\n", parts.join("\n\n"))
 }
 
-/// What a reader has to know of code before reading it.
+/// A remark on the code, shown above it.
 fn said_of(cell: &Cell, fate: Fate) -> Option<String> {
     let reason =
         || cells::text(cell, "reason").map_or_else(String::new, |reason| format!(", {reason}"));
@@ -101,7 +101,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A picture as a file, and what shows it.
+    /// Stores a picture and returns the Markdown that shows it.
     fn picture(&mut self, data: &MimeBundle, name: &str) -> Option<String> {
         let (mime, bytes) = picture(data)?;
         let kept = self
@@ -114,7 +114,7 @@ impl Writer<'_, '_> {
         ))
     }
 
-    /// The text, with its attachments as files.
+    /// The cell's text, with its attachments stored as files.
     fn attached(&mut self, cell: &Cell) -> String {
         let mut text = cell.source.trim_end().to_owned();
         let none = Map::new();
@@ -147,7 +147,7 @@ fn ending(mime: &str) -> &'static str {
     }
 }
 
-/// The bytes of a picture and what they are.
+/// A picture's type and bytes.
 fn picture(data: &MimeBundle) -> Option<(&'static str, Vec<u8>)> {
     if let Some(mime) = data.raster() {
         return Some((mime, data.bytes(mime)?.ok()?));
@@ -156,7 +156,7 @@ fn picture(data: &MimeBundle) -> Option<(&'static str, Vec<u8>)> {
     Some((mime::IMAGE_SVG, svg.into_owned().into_bytes()))
 }
 
-/// The person's words.
+/// The person's text as a quote.
 fn quoted(text: &str) -> String {
     let lines = text
         .lines()

@@ -1,8 +1,8 @@
-//! Notebooks for readers: a page, Markdown, a script, or a notebook without its conversation.
+//! Exports notebooks for readers: as a page, Markdown, a script, or a notebook without its conversation.
 //!
-//! Pure: a notebook goes in, text comes out; pictures come and go through closures. Whatever is in a notebook is
-//! hostile: nothing of it runs in a page, and a page loads nothing ([`sanitise`](self) is a list of what may stay).
-//! Knows of ours only the notebook and what our metadata say.
+//! Pure: a notebook goes in, text comes out; pictures are read and written through closures. A notebook's content is
+//! untrusted: nothing in it runs in a page, and a page loads nothing ([`sanitise`](self) is an allow-list). Depends
+//! only on notebooks and Sponde's metadata.
 
 mod ansi;
 mod cells;
@@ -23,32 +23,31 @@ pub(crate) use highlight::{Class, Highlighter};
 pub use markdown::Pictures;
 pub use md::Files;
 
-/// What is left of a notebook.
+/// What to leave out of a notebook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Only answers and code: no questions, nothing that only the model reads, nothing that was cut off, declined or
+    /// Keep only answers and code: no questions, no text only for the model, nothing that was cut off, declined or
     /// failed.
     pub clean: bool,
 }
 
-/// The notebook as one page that needs nothing else. `name` is what it is called; `pictures` finds those that its texts
-/// name by a path beside the notebook.
+/// Renders the notebook as one self-contained page. `name` is the notebook's name; `pictures` finds pictures that its
+/// text names by a path beside the notebook.
 pub fn html(notebook: &Notebook, name: &str, options: Options, pictures: &Pictures<'_>) -> String {
     html::page(&prepared(notebook, options), name, options, pictures)
 }
 
-/// One output as HTML that can stand in a page: nothing in it runs or is loaded. `None` if it is drawn by scripts, which
-/// need a frame of their own.
+/// One output as HTML for a page: nothing in it runs or is loaded. `None` if scripts draw it, which needs a frame.
 pub fn output_html(output: &Output) -> Option<String> {
     outputs::inline(output)
 }
 
-/// Text with Markdown in it as HTML that can stand in a page.
+/// Markdown text as HTML for a page.
 pub fn text_html(text: &str) -> String {
     markdown::html(text, None, &|_| None)
 }
 
-/// Code as HTML with the classes of its tokens.
+/// Code as HTML, with classes for its tokens.
 pub fn code_html(code: &str, language: &str) -> String {
     highlight::highlight(code, language)
 }
@@ -63,7 +62,7 @@ pub fn script(notebook: &Notebook, options: Options) -> String {
     script::script(&prepared(notebook, options))
 }
 
-/// The notebook as a notebook, in the form of nbformat 4.5.
+/// The notebook in nbformat 4.5.
 pub fn notebook(notebook: &Notebook, options: Options) -> String {
     prepared(notebook, options).to_json()
 }

@@ -1,4 +1,4 @@
-//! Outputs of cells -> HTML: the richest that can be shown without running anything.
+//! Outputs of cells -> HTML: the richest representation that needs no script.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use super::sanitise::{self, Safe};
 use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
 
-/// Lines of text that are shown at once.
+/// Lines of text shown before folding.
 const LINES: usize = 60;
-/// Lines that are shown of a longer one; the rest is folded.
+/// Lines shown of a longer text; the rest is folded.
 const HEAD: usize = 25;
-/// Lines that a page holds of one output; a notebook is the place for more.
+/// Maximum lines of an output in a page; the notebook has the rest.
 const MOST: usize = 20_000;
 
 /// The outputs of one cell.
@@ -53,7 +53,7 @@ pub(super) fn html(outputs: &[Output], count: &mut usize, pictures: &Pictures<'_
     html
 }
 
-/// One output, as it stands in a page; `None` if scripts draw it.
+/// One output as embedded in a page; `None` if scripts draw it.
 pub(super) fn inline(output: &Output) -> Option<String> {
     if let Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } = output {
         if interactive(data).is_some() {
@@ -131,7 +131,7 @@ fn display(
         return;
     }
     let text = data.text_of(mime::TEXT_PLAIN);
-    // `<IPython.core.display.JSON object>` says less.
+    // More informative than `<IPython.core.display.JSON object>`.
     if let Some(value) = data.get(mime::APPLICATION_JSON)
         && text.as_ref().is_none_or(|text| text.starts_with('<'))
     {
@@ -149,7 +149,7 @@ fn display(
     }
 }
 
-/// What draws itself with scripts, in words.
+/// Describes an output that scripts draw.
 fn interactive(data: &MimeBundle) -> Option<&'static str> {
     data.iter().find_map(|(mime, _)| match mime {
         _ if mime.starts_with(mime::PLOTLY_PREFIX) => Some("an interactive Plotly chart"),
@@ -167,7 +167,7 @@ fn interactive(data: &MimeBundle) -> Option<&'static str> {
     })
 }
 
-/// Text with its colours; long text is folded behind its beginning.
+/// Text with its colours; long text is folded after its beginning.
 fn push_text(text: &str, class: &str, html: &mut String) {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() {
@@ -206,11 +206,11 @@ fn pre(class: &str) -> String {
         "traceback" => "Error",
         _ => "Output",
     };
-    // A line break after the tag would not be shown, and text may begin with one.
+    // HTML ignores a line break right after the tag, and the text may begin with one.
     format!("<pre class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n")
 }
 
-/// Where the line after `lines` lines begins.
+/// Offset after the first `lines` lines.
 fn end_of_line(text: &str, lines: usize) -> usize {
     text.match_indices('\n')
         .nth(lines.saturating_sub(1))

@@ -1,7 +1,7 @@
-//! HTML that code made -> HTML that can be shown: no scripts, no handlers, no forms, no frames, nothing that is loaded.
+//! HTML from code -> HTML safe to show: no scripts, handlers, forms or frames, nothing that is loaded.
 //!
-//! What ammonia lets through is a list, not what it takes out. Ours is its own list without what loads, and with the
-//! styles that tables have: colours, alignment, weight. A page's content security policy stands behind it.
+//! ammonia works by an allow-list. Ours is its own list without anything that loads, plus the styles of tables:
+//! colours, alignment, weight. A page's content security policy is a second defence.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,24 +9,24 @@ use std::sync::LazyLock;
 
 use ammonia::Builder;
 
-/// Longer HTML is not shown: no browser would like it.
+/// Maximum bytes of HTML; more would slow a browser down.
 const LONGEST: usize = 8 << 20;
-/// Deeper HTML is not shown: parsers take the square of it.
+/// Maximum nesting: parsers take quadratic time in it.
 const DEEPEST: usize = 512;
 
-/// What can be shown of some HTML.
+/// The safe part of some HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Safe {
     /// This.
     Html(String),
-    /// Nothing: all of it was script, or for a browser to load.
+    /// Nothing is left: all of it was scripts or loaded content.
     Nothing,
     /// Nothing: it is too large.
     TooLarge,
 }
 
-/// Makes HTML of an output safe. Rules of its style sheets for single elements, as pandas' Styler writes them, become
-/// styles of these elements.
+/// Sanitises an output's HTML. Style sheet rules for single elements, as pandas' Styler writes them, become inline
+/// styles.
 pub(super) fn output(html: &str) -> Safe {
     if html.len() > LONGEST || depth(html) > DEEPEST {
         return Safe::TooLarge;
@@ -40,7 +40,7 @@ pub(super) fn output(html: &str) -> Safe {
     }
 }
 
-/// Whether scripts or frames make what is to be seen.
+/// Whether scripts or frames draw the visible content.
 pub(super) fn is_drawn(html: &str) -> bool {
     let lower = html.to_ascii_lowercase();
     ["<script", "<iframe", "<canvas", "<object", "<embed"]
@@ -48,7 +48,7 @@ pub(super) fn is_drawn(html: &str) -> bool {
         .any(|tag| lower.contains(tag))
 }
 
-/// Makes HTML that Markdown gave safe.
+/// Sanitises HTML rendered from Markdown.
 pub(super) fn markdown(html: &str) -> String {
     if html.len() > LONGEST || depth(html) > DEEPEST {
         return "<p>(text that is too large to be shown)</p>".to_owned();
@@ -75,7 +75,7 @@ fn rules() -> Builder<'static> {
     rules
 }
 
-/// Those of ours; others would only be strangers to our style sheet.
+/// Our own classes; others would match nothing in our style sheet.
 fn classes() -> HashMap<&'static str, HashSet<&'static str>> {
     let code = [
         "h-c", "h-s", "h-n", "h-k", "h-v", "h-f", "h-d", "math", "missing",
@@ -100,7 +100,7 @@ fn attribute_of<'v>(element: &str, attribute: &str, value: &'v str) -> Option<Co
     }
 }
 
-/// A picture that is in the page.
+/// Whether a picture is embedded in the page.
 pub(super) fn is_picture(url: &str) -> bool {
     [
         "png", "jpeg", "jpg", "gif", "webp", "svg+xml", "bmp", "avif",
@@ -113,7 +113,7 @@ pub(super) fn is_picture(url: &str) -> bool {
     })
 }
 
-/// To the web, to a place in the page, or to a file beside it.
+/// Whether a link leads to the web, to an anchor in the page, or to a file beside it.
 fn is_link(url: &str) -> bool {
     let lower = url.trim().to_ascii_lowercase();
     ["http://", "https://", "mailto:", "#"]
@@ -122,7 +122,7 @@ fn is_link(url: &str) -> bool {
         || !lower.contains([':', '\\']) && !lower.starts_with("//")
 }
 
-/// What tables and coloured text are made of. Nothing that moves, hides or loads.
+/// Properties used by tables and coloured text. None of them moves, hides or loads anything.
 const PROPERTIES: [&str; 22] = [
     "background-color",
     "border",
@@ -148,7 +148,7 @@ const PROPERTIES: [&str; 22] = [
     "width",
 ];
 
-/// The declarations of a style that are harmless.
+/// The allowed declarations of a style.
 fn declarations(style: &str) -> String {
     let kept = style.split(';').filter_map(|declaration| {
         let (name, value) = declaration.split_once(':')?;
@@ -176,7 +176,7 @@ fn declarations(style: &str) -> String {
     kept.collect::<Vec<_>>().join(";")
 }
 
-/// Whether anything is left to see.
+/// Whether anything visible is left.
 fn shows_something(html: &str) -> bool {
     if html.contains("<img") && html.contains("src=\"data:") {
         return true;
@@ -195,7 +195,7 @@ fn shows_something(html: &str) -> bool {
     })
 }
 
-/// How many tags are open at once, at most and roughly: elements that need no end do not count.
+/// Approximate maximum nesting: elements without end tags do not count.
 fn depth(html: &str) -> usize {
     const VOID: [&str; 16] = [
         "br", "img", "hr", "input", "meta", "link", "col", "wbr", "area", "p", "li", "td", "th",
@@ -224,7 +224,7 @@ fn depth(html: &str) -> usize {
     most
 }
 
-/// `#id { .. }` of style sheets in the HTML, written to the element with this id.
+/// Moves `#id { .. }` rules from style sheets into the elements' style attributes.
 fn inline_styles(html: &str) -> Cow<'_, str> {
     let mut styles: HashMap<&str, String> = HashMap::new();
     let mut rest = html;
@@ -283,7 +283,7 @@ fn inline_styles(html: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// What people have done to each other with HTML: all of it is gone, and what stands beside it is not.
+    /// Known attacks with HTML: all of them are removed, and the text beside them is kept.
     #[test]
     fn hostile_html_does_nothing() {
         let cases = [
@@ -364,7 +364,7 @@ mod tests {
                 Safe::TooLarge => panic!("{case}"),
             };
             for html in [html, markdown(case)] {
-                // Text that is no tag is only text.
+                // A `<` that starts no tag is plain text.
                 let tags = html.split('<').skip(1);
                 let tags = tags.map(|tag| format!("<{} ", tag.split('>').next().unwrap_or(tag)));
                 let tags = tags.collect::<String>().to_lowercase();

@@ -1,7 +1,7 @@
-//! A notebook as a script in percent format: `# %%` before each cell, text and what must not run as comments.
+//! A notebook as a script in percent format: `# %%` before each cell, text and code that must not run as comments.
 //!
-//! Invariant: nothing that is a comment here is anything else to the language. What ends a line differs between
-//! languages; each of these ends a comment, and the next line gets its own mark.
+//! Invariant: a comment stays a comment in the script's language. Languages differ in which characters end a line; each
+//! of these ends a comment here, and the next line gets its own comment marker.
 
 use super::cells::{self, Fate, Part, part};
 use crate::jupyter::nbformat::Notebook;
@@ -11,7 +11,7 @@ use crate::session::notebook::foreign;
 pub(super) fn script(notebook: &Notebook) -> String {
     let language = cells::language(notebook);
     let comment = comment_of(&language);
-    // These read `\u000a` as the end of a line, in comments too.
+    // These languages read `\u000a` as a line end, even in comments.
     let has_escapes = matches!(&*language, "java" | "scala" | "groovy");
     let mut parts = Vec::new();
     for cell in &notebook.cells {
@@ -52,7 +52,7 @@ pub(super) fn script(notebook: &Notebook) -> String {
         });
     }
     let script = parts.join("\n");
-    // In its first two lines a comment can tell Python how to read the rest.
+    // In the first two lines a comment can declare Python's source encoding.
     match script.split_once('\n') {
         Some((first, rest)) if rest.lines().next().is_some_and(|it| it.contains("coding")) => {
             format!("{first}\n{comment}\n{rest}")
@@ -61,19 +61,19 @@ pub(super) fn script(notebook: &Notebook) -> String {
     }
 }
 
-/// A line as a comment.
+/// One line as a comment.
 fn commented(line: &str, comment: &str) -> String {
     format!("{comment} {line}").trim_end().to_owned()
 }
 
-/// The lines as any language may see them.
+/// The lines, split at every character that ends a line in some language.
 fn lines(text: &str) -> std::vec::IntoIter<String> {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<String> = text.split_terminator(is_break).map(str::to_owned).collect();
     lines.into_iter()
 }
 
-/// What ends a line in some language: JavaScript has U+2028 and U+2029, C# U+0085 as well.
+/// Whether a character ends a line in some language: JavaScript has U+2028 and U+2029, C# also U+0085.
 fn is_break(c: char) -> bool {
     matches!(
         c,
@@ -81,7 +81,7 @@ fn is_break(c: char) -> bool {
     )
 }
 
-/// The mark of a comment to the end of the line.
+/// The line comment marker of a language.
 fn comment_of(language: &str) -> &'static str {
     match language {
         "javascript" | "typescript" | "java" | "rust" | "c++" | "c" | "go" | "scala" | "kotlin"
@@ -92,7 +92,7 @@ fn comment_of(language: &str) -> &'static str {
     }
 }
 
-/// What only IPython understands becomes a comment, as jupytext has it: `# %matplotlib inline`.
+/// Comments out IPython syntax, as jupytext does: `# %matplotlib inline`.
 fn without_magics(code: &str, language: &str) -> String {
     if language != "python" && language != "ipython" {
         return code.to_owned();
@@ -104,7 +104,7 @@ fn without_magics(code: &str, language: &str) -> String {
     if code.trim_start().starts_with("%%") {
         return all(code);
     }
-    // Where a string goes on, a line that begins with these is none.
+    // Inside a multi-line string such a line is not a magic.
     let mut quotes = None;
     let lines = code.lines().map(|line| {
         let inside = quotes.is_some();
@@ -123,7 +123,8 @@ fn without_magics(code: &str, language: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `%name ..`, `!command`, `?name`, `name?`. An indented one would leave its block empty: it stays, and Python says so.
+/// `%name ..`, `!command`, `?name`, `name?`. An indented one would leave its block empty, so it stays and Python
+/// reports it.
 fn is_magic(line: &str) -> bool {
     let word = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     match line.chars().next() {

@@ -1,4 +1,4 @@
-//! Connection files (messaging spec, "Connection files"): where a kernel's sockets are, and the key.
+//! Connection files (messaging spec, "Connection files"): the addresses of a kernel's sockets, and the key.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 /// The parsed file. Field order is the order jupyter_client writes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionInfo {
-    /// Port, or number in the ipc file name, of shell.
+    /// Port of shell, or number in the ipc file name.
     pub shell_port: u16,
-    /// Of iopub.
+    /// The same for iopub.
     pub iopub_port: u16,
-    /// Of stdin.
+    /// The same for stdin.
     pub stdin_port: u16,
-    /// Of control.
+    /// The same for control.
     pub control_port: u16,
-    /// Of the heartbeat.
+    /// The same for the heartbeat.
     pub hb_port: u16,
     /// Host for tcp; path prefix for ipc.
     pub ip: String,
     /// HMAC key; empty turns signing off.
     #[serde(default)]
     pub key: String,
-    /// How the sockets are reached.
+    /// Whether the sockets are tcp or ipc.
     pub transport: Transport,
     /// Always `hmac-sha256` in practice.
     #[serde(default = "default_scheme")]
@@ -30,7 +30,7 @@ pub struct ConnectionInfo {
     /// The kernelspec's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel_name: String,
-    /// Present when the kernel wants CurveZMQ, which our transport cannot speak.
+    /// Present if the kernel requires CurveZMQ, which our transport does not support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve_publickey: Option<String>,
 }
@@ -77,7 +77,7 @@ pub enum Endpoint {
 pub enum Socket {
     /// See [`super::message::Channel`].
     Channel(super::message::Channel),
-    /// Echoes what it gets.
+    /// Echoes what it receives.
     Heartbeat,
 }
 
@@ -87,7 +87,7 @@ pub enum ConnectionError {
     /// Not JSON, or fields are missing.
     #[error("not a connection file: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// A signature scheme we do not have.
+    /// An unsupported signature scheme.
     #[error("signature scheme `{0}` is not supported, only hmac-sha256")]
     Scheme(String),
     /// CurveZMQ.
@@ -128,7 +128,7 @@ impl ConnectionInfo {
         }
     }
 
-    /// Reads and checks a file's content.
+    /// Parses and checks a file's content.
     ///
     /// # Errors
     /// [`ConnectionError`].
@@ -143,7 +143,7 @@ impl ConnectionInfo {
         Ok(info)
     }
 
-    /// Where `socket` is.
+    /// The address of `socket`.
     pub fn endpoint(&self, socket: Socket) -> Endpoint {
         use super::message::Channel;
         let port = match socket {

@@ -1,8 +1,8 @@
 //! Typed message contents (messaging spec 5.4, "Messages on the shell channel" and following).
 //!
-//! Reading is tolerant, because real kernels are: `null` reads as a field's default, `status: "abort"` is
-//! `aborted`, an `error` without traceback is an error all the same, and a type or shape we do not know
-//! survives as [`Content::Other`]. Only what Sponde acts on is typed.
+//! Parsing is tolerant, because real kernels need it: `null` reads as a field's default, `status: "abort"` is
+//! `aborted`, an `error` without traceback is still an error, and an unknown type or shape is kept as
+//! [`Content::Other`]. Only what Sponde acts on is typed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,24 +13,24 @@ use super::mime::MimeBundle;
 /// The content of a message, chosen by `msg_type`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Ask what the kernel is.
+    /// Ask for the kernel's description.
     KernelInfoRequest,
-    /// What the kernel is.
+    /// The kernel's description.
     KernelInfoReply(Box<KernelInfo>),
     /// Run code.
     ExecuteRequest(ExecuteRequest),
-    /// The run is over, as far as shell is concerned.
+    /// The execution's result on shell.
     ExecuteReply(ExecuteReply),
     /// Stop the running code (control).
     InterruptRequest,
-    /// The interrupt was taken.
+    /// The interrupt was accepted.
     InterruptReply,
     /// End the kernel (control).
     ShutdownRequest {
-        /// Whether it will be started again.
+        /// Whether it will be restarted.
         restart: bool,
     },
-    /// The kernel is about to end.
+    /// The kernel is about to exit.
     ShutdownReply,
     /// The kernel wants a line of input (stdin).
     InputRequest(InputRequest),
@@ -39,14 +39,14 @@ pub enum Content {
         /// What was typed, without the newline.
         value: String,
     },
-    /// Completions wanted.
+    /// Ask for completions.
     CompleteRequest {
         /// The code so far.
         code: String,
         /// Cursor, in unicode code points.
         cursor_pos: usize,
     },
-    /// Documentation wanted.
+    /// Ask for documentation.
     InspectRequest {
         /// The code so far.
         code: String,
@@ -55,14 +55,14 @@ pub enum Content {
         /// 0 or 1.
         detail_level: u8,
     },
-    /// Is this code a whole statement?
+    /// Ask whether code is a complete statement.
     IsCompleteRequest {
         /// The code so far.
         code: String,
     },
     /// Busy or idle (iopub).
     Status(ExecutionState),
-    /// The code as the kernel took it, with its number (iopub).
+    /// The code that the kernel runs, with its number (iopub).
     ExecuteInput {
         /// The `In [n]` number.
         execution_count: Option<i64>,
@@ -77,7 +77,7 @@ pub enum Content {
     ExecuteResult(Display),
     /// An exception (iopub).
     Error(ErrorContent),
-    /// Outputs shall be cleared (iopub).
+    /// Clear the outputs (iopub).
     ClearOutput {
         /// Wait for the next output before clearing.
         wait: bool,
@@ -101,7 +101,7 @@ pub struct ExecuteRequest {
     pub code: String,
     /// Run without publishing or counting.
     pub silent: bool,
-    /// Keep it in the kernel's history (numbers the cell).
+    /// Keep it in the kernel's history, which also gives it a number.
     pub store_history: bool,
     /// Expressions to evaluate afterwards; their bundles come with the reply.
     pub user_expressions: Map<String, Value>,
@@ -115,7 +115,7 @@ pub struct ExecuteRequest {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ExecuteReply {
-    /// How it went.
+    /// The result of the execution.
     #[serde(deserialize_with = "or_default")]
     pub status: ReplyStatus,
     /// The `In [n]` number.
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for ReplyStatus {
     }
 }
 
-/// `kernel_info_reply`, what we use of it.
+/// The fields of `kernel_info_reply` that we use.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct KernelInfo {
@@ -206,9 +206,9 @@ pub enum ExecutionState {
     Starting,
     /// A server restarts the kernel: its state is lost.
     Restarting,
-    /// A server gave the kernel up.
+    /// A server gave up on the kernel.
     Dead,
-    /// A state this protocol version does not name.
+    /// A state that the protocol does not define.
     Unknown,
 }
 
@@ -265,7 +265,7 @@ pub struct ErrorContent {
 }
 
 impl Content {
-    /// The `msg_type` that names this content.
+    /// The `msg_type` of this content.
     pub fn msg_type(&self) -> &str {
         match self {
             Self::KernelInfoRequest => "kernel_info_request",
@@ -294,10 +294,10 @@ impl Content {
         }
     }
 
-    /// Reads the content frame of a message of type `msg_type`.
+    /// Parses the content frame of a message of type `msg_type`.
     ///
     /// # Errors
-    /// Only when the frame is not JSON at all; a shape we do not expect becomes [`Content::Other`].
+    /// Only if the frame is not JSON; an unexpected shape becomes [`Content::Other`].
     pub fn from_json(msg_type: &str, frame: &[u8]) -> Result<Self, serde_json::Error> {
         fn typed<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> Option<T> {
             serde_json::from_slice(frame).ok()
@@ -348,7 +348,7 @@ impl Content {
         }
     }
 
-    /// The content frame, for the types we send. Types we only receive encode as an empty object.
+    /// The content frame, for types that we send. Types that we only receive encode as an empty object.
     pub fn to_json(&self) -> Value {
         use serde_json::json;
         match self {
@@ -385,7 +385,7 @@ impl Content {
     }
 }
 
-/// `null`, and nothing else, reads as the default.
+/// Reads `null`, and only that, as the default.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 /// A kernel.json.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelSpec {
-    /// The command, with templates.
+    /// The command, with template variables.
     pub argv: Vec<String>,
-    /// For people.
+    /// Name for people.
     pub display_name: String,
     /// The language's name.
     pub language: String,
@@ -26,7 +26,7 @@ pub struct KernelSpec {
     pub metadata: Map<String, Value>,
 }
 
-/// How a kernel wants to be interrupted.
+/// How to interrupt a kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptMode {
@@ -46,13 +46,13 @@ pub enum KernelSpecError {
     /// Nothing to run.
     #[error("its `argv` is empty")]
     NoCommand,
-    /// The connection file is never passed on.
+    /// No argument passes the connection file.
     #[error("its `argv` has no {{connection_file}}")]
     NoConnectionFile,
 }
 
 impl KernelSpec {
-    /// Reads and checks a kernel.json.
+    /// Parses and checks a kernel.json.
     ///
     /// # Errors
     /// [`KernelSpecError`].
@@ -71,8 +71,8 @@ impl KernelSpec {
         Ok(spec)
     }
 
-    /// The command to run: `{connection_file}`, `{resource_dir}` and `{prefix}` are filled in, other
-    /// braces stay as they are.
+    /// The command to run, with `{connection_file}`, `{resource_dir}` and `{prefix}` filled in; other braces stay as
+    /// they are.
     pub fn command(
         &self,
         connection_file: &Path,

@@ -1,7 +1,7 @@
 //! A Jupyter message: header, parent header, metadata, content, buffers (messaging spec, "General Message Format").
 //!
-//! Invariant: every message we make carries a header of protocol version 5.4 and a fresh `msg_id`. The date
-//! is passed in; this floor has no clock.
+//! Invariant: every message we create has a header of protocol version 5.4 and a fresh `msg_id`. The date is passed in;
+//! this module has no clock.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -45,17 +45,17 @@ impl Channel {
 pub struct Header {
     /// Unique id of the message.
     pub msg_id: String,
-    /// Id of the client's session, which names our sockets too.
+    /// Id of the client's session, which is also the identity of our sockets.
     pub session: String,
-    /// Who sent it.
+    /// Name of the sender.
     pub username: String,
     /// ISO 8601 time.
     pub date: String,
-    /// What the content is.
+    /// Type of the content.
     pub msg_type: String,
     /// Protocol version of the sender.
     pub version: String,
-    /// The subshell that shall run the request (JEP 91).
+    /// The subshell that runs the request (JEP 91).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subshell_id: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Message {
         Self::request_named(new_id(), content, session, username, date)
     }
 
-    /// The same with a `msg_id` of [`new_id`] that somebody knows already.
+    /// The same with a `msg_id` from [`new_id`] that was created earlier.
     pub(crate) fn request_named(
         msg_id: String,
         content: Content,
@@ -106,14 +106,14 @@ impl Message {
         }
     }
 
-    /// The same message as an answer to `parent`, as `input_reply` needs it.
+    /// The same message with `parent` as its parent, as `input_reply` needs it.
     #[must_use]
     pub fn answering(mut self, parent: Header) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// Whether it answers a request of that session.
+    /// Whether its parent is a request of that session.
     pub fn is_child_of(&self, session: &str) -> bool {
         self.parent
             .as_ref()
@@ -129,7 +129,7 @@ impl Message {
     }
 }
 
-/// A `msg_id` that no other message has.
+/// A unique `msg_id`.
 pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }

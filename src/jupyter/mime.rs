@@ -1,10 +1,9 @@
 //! An ordered MIME bundle: one output in several representations.
 //!
-//! Invariants: the order in which a kernel sent the representations is kept; values are kept as
-//! they came (text may be a string or an array of strings that belong together); nothing is
-//! decoded before somebody asks.
+//! Invariants: the kernel's order of the representations is kept; values are kept as they came (text may be a string or
+//! an array of strings to be joined); nothing is decoded until requested.
 //!
-//! Deliberately not here: rendering, summarising, limits on size. Those belong to the audience.
+//! Deliberately not here: rendering, summarising, limits on size. Those depend on the audience.
 
 use std::borrow::Cow;
 
@@ -14,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// `text/plain`, the representation every kernel gives.
+/// `text/plain`, the representation that every kernel provides.
 pub const TEXT_PLAIN: &str = "text/plain";
 /// `text/html`.
 pub const TEXT_HTML: &str = "text/html";
@@ -22,7 +21,7 @@ pub const TEXT_HTML: &str = "text/html";
 pub const TEXT_MARKDOWN: &str = "text/markdown";
 /// `text/latex`.
 pub const TEXT_LATEX: &str = "text/latex";
-/// `text/llm+plain`, the text a library wrote for language models.
+/// `text/llm+plain`, text that a library wrote for language models.
 pub const TEXT_LLM: &str = "text/llm+plain";
 /// `image/png`, base64 in a bundle.
 pub const IMAGE_PNG: &str = "image/png";
@@ -53,18 +52,18 @@ pub const RASTER_IMAGES: [&str; 4] = [IMAGE_PNG, IMAGE_JPEG, IMAGE_WEBP, IMAGE_G
 #[serde(transparent)]
 pub struct MimeBundle(Map<String, Value>);
 
-/// Who is going to look at an output.
+/// The reader of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// A person at a terminal: images first, then readable text.
+    /// A user at a terminal: images first, then readable text.
     Terminal,
-    /// A language model: the text that says most in the fewest words, images after it.
+    /// A language model: the text that says most in the fewest words, then images.
     Model,
-    /// A person at a browser: interactive charts, then HTML.
+    /// A user at a browser: interactive charts, then HTML.
     Web,
 }
 
-/// Why the bytes behind a MIME type cannot be had.
+/// Why the bytes of a MIME type cannot be returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MimeError {
     /// Neither a string nor an array of strings.
@@ -80,7 +79,7 @@ pub enum MimeError {
     NotBase64 {
         /// The MIME type asked for.
         mime: String,
-        /// The decoder's words.
+        /// The decoder's error.
         reason: String,
     },
 }
@@ -91,7 +90,7 @@ impl MimeBundle {
         Self::default()
     }
 
-    /// A bundle of `text/plain` alone.
+    /// A bundle with only `text/plain`.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().with(TEXT_PLAIN, text.into())
     }
@@ -101,19 +100,19 @@ impl MimeBundle {
         Self::new().with(IMAGE_PNG, STANDARD_PAD_INDIFFERENT.encode(bytes))
     }
 
-    /// The same bundle with `mime` set; for chains.
+    /// Sets `mime` and returns the bundle, for chaining.
     #[must_use]
     pub fn with(mut self, mime: impl Into<String>, value: impl Into<Value>) -> Self {
         self.insert(mime, value);
         self
     }
 
-    /// Sets `mime`; a new one goes last, one that is there keeps its place.
+    /// Sets `mime`; a new one goes last, an existing one keeps its place.
     pub fn insert(&mut self, mime: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(mime.into(), value.into());
     }
 
-    /// Takes `mime` out, keeping the order of the others.
+    /// Removes `mime` and keeps the order of the others.
     pub fn remove(&mut self, mime: &str) -> Option<Value> {
         self.0.shift_remove(mime)
     }
@@ -128,14 +127,12 @@ impl MimeBundle {
         self.0.contains_key(mime)
     }
 
-    /// The text behind `mime`: a string, or an array of strings joined. `None` if it is not there
-    /// or is something else.
+    /// The text of `mime`: a string, or an array of strings joined. `None` if it is missing or of another type.
     pub fn text_of(&self, mime: &str) -> Option<Cow<'_, str>> {
         joined(self.0.get(mime)?)
     }
 
-    /// The bytes behind a base64 MIME type, tolerant of white space and missing padding. `None` if
-    /// the bundle does not have it.
+    /// The bytes of a base64 MIME type; ignores white space and missing padding. `None` if it is missing.
     pub fn bytes(&self, mime: &str) -> Option<Result<Vec<u8>, MimeError>> {
         Some(decode(mime, self.0.get(mime)?))
     }
@@ -145,7 +142,7 @@ impl MimeBundle {
         self.bytes(IMAGE_PNG)
     }
 
-    /// The MIME type of the best raster image here, by the order of [`RASTER_IMAGES`].
+    /// The MIME type of the best raster image, by the order of [`RASTER_IMAGES`].
     pub fn raster(&self) -> Option<&'static str> {
         RASTER_IMAGES
             .into_iter()
@@ -160,10 +157,9 @@ impl MimeBundle {
     /// | `Model` | llm+plain, plain, markdown, latex, any JSON, png, jpeg, webp, gif, html, svg |
     /// | `Web` | plotly, vega-lite, vega, html, markdown, latex, svg, png, jpeg, webp, gif, javascript, plain, any JSON |
     ///
-    /// Then whatever else there is, in the kernel's order. Blank values never win. A `text/plain`
-    /// that only names an object (`<Figure size 640x480 with 1 Axes>`) ranks behind everything,
-    /// because every other representation says more; alone it is still returned. JavaScript is
-    /// for the web: elsewhere it is only returned when nothing else is there.
+    /// Then any other type, in the kernel's order. Blank values never win. A `text/plain` that only names an object
+    /// (`<Figure size 640x480 with 1 Axes>`) ranks last, because every other representation says more; alone it is
+    /// still returned. JavaScript is for the web: elsewhere it is only returned if there is nothing else.
     pub fn richest_for(&self, audience: Audience) -> Option<(&str, &Value)> {
         self.0
             .iter()
@@ -178,28 +174,28 @@ impl MimeBundle {
         self.0.iter().map(|(mime, value)| (mime.as_str(), value))
     }
 
-    /// How many representations there are.
+    /// The number of representations.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether it has no representations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The JSON object behind the bundle.
+    /// The bundle as a JSON object.
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// The JSON object behind the bundle, owned.
+    /// The same, owned.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
 
-    /// Joins values that are arrays of strings into one string, as a notebook has them in memory.
-    /// JSON types are left alone: there an array is an array.
+    /// Joins values that are arrays of strings into one string, the in-memory form of notebooks. JSON types are left
+    /// alone: there an array is an array.
     pub fn join_lines(&mut self) {
         for (mime, value) in &mut self.0 {
             if !is_json(mime)
@@ -249,8 +245,8 @@ pub fn is_base64_image(mime: &str) -> bool {
     mime.starts_with("image/") && mime != IMAGE_SVG
 }
 
-/// A string, or an array of strings joined (`multiline_string` of the nbformat schema). Borrowed
-/// when nothing had to be joined.
+/// A string, or an array of strings joined (`multiline_string` of the nbformat schema). Borrowed if nothing had to be
+/// joined.
 pub fn joined(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::String(text) => Some(Cow::Borrowed(text)),
@@ -275,8 +271,8 @@ pub fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// In a preference order: every type that [`is_json`]. An entry that ends in a full stop is a
-/// prefix; every other stands for itself.
+/// In a preference order: every type that [`is_json`]. An entry that ends in a full stop is a prefix; all others are
+/// exact.
 const ANY_JSON: &str = "+json";
 
 // Ranks behind every preference order.
@@ -373,7 +369,7 @@ fn decode(mime: &str, value: &Value) -> Result<Vec<u8>, MimeError> {
             found: json_type(value),
         });
     };
-    // Python's `encodebytes` breaks lines; a copy is only made where white space really is.
+    // Python's `encodebytes` breaks lines; copy only if there is white space.
     let compact: Cow<'_, [u8]> = if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let kept = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
         Cow::Owned(kept.collect())
@@ -506,7 +502,7 @@ mod tests {
             (class, ["text/plain", "text/plain", "text/html"]),
             (altair, ["application/vnd.vegalite.v5+json"; 3]),
             (blank, ["x/y"; 3]),
-            // A data frame of R: its Markdown is for pages.
+            // A data frame of R: its Markdown is meant for web pages.
             (
                 json!({
                     "text/html": "<table>",

@@ -1,7 +1,7 @@
 //! Floor 0: the Jupyter messaging protocol and the notebook file format, as pure data.
 //!
-//! Bytes in, values out, and back. No I/O, no clock, no async runtime, nothing of ours: everything here
-//! can be tested by table. Sources: the Jupyter messaging spec 5.4 and the nbformat 4.5 schema.
+//! Bytes in, values out, and back. No I/O, no clock, no async runtime, no types of other modules: everything here can
+//! be tested with tables. Sources: the Jupyter messaging spec 5.4 and the nbformat 4.5 schema.
 
 pub mod connection;
 pub mod content;

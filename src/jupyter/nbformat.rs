@@ -1,16 +1,15 @@
-//! The notebook file: read 4.0 to 4.5 (and 2, 3), hold 4.5, write the bytes Jupyter would write.
+//! The notebook file: reads 4.0 to 4.5 (and 2, 3), holds 4.5, writes the bytes Jupyter would write.
 //!
 //! Invariants:
 //! - Lossless: unknown fields, cell types and output types survive reading and writing.
-//! - Byte-stable: [`Notebook::to_json`] gives what Python's `nbformat.write` (5.11) gives, so a
-//!   notebook that only passes through makes no diff.
-//! - In memory there is one form: text is one string, text in MIME bundles too; line arrays exist in
-//!   the file only.
+//! - Byte-stable: [`Notebook::to_json`] returns what Python's `nbformat.write` (5.11) writes, so a notebook that is
+//!   only read and written causes no diff.
+//! - In memory there is one form: text is one string, in MIME bundles too; line arrays exist in the file only.
 //! - Pure: bytes in, bytes out; new cell ids come from the caller's closure.
 //!
-//! Limits, told and not hidden: numbers are JSON's as `serde_json` holds them. An integer beyond
-//! 64 bits becomes a float, `NaN` and the infinities (which Python writes although JSON has none)
-//! become null, both with a [`Warning`]; `-0` becomes `-0.0`.
+//! Limits, reported as warnings: numbers are those of `serde_json`. An integer beyond 64 bits becomes a float, `NaN`
+//! and the infinities (which Python writes although JSON has none) become null, both with a [`Warning`]; `-0` becomes
+//! `-0.0`.
 //!
 //! Deliberately not here: files, locks, the JSON schema, sessions, signing.
 
@@ -35,27 +34,27 @@ use super::mime::MimeBundle;
 pub use error::{NbformatError, Warning};
 pub use validate::{Problem, Rule, is_cell_id, validate};
 
-/// The major version written, and the newest read.
+/// The major version that is written, and the newest that is read.
 pub const MAJOR: u64 = 4;
-/// The minor version written.
+/// The minor version that is written.
 pub const MINOR: u64 = 5;
 
-/// Root metadata that describes one copy of a notebook: read, but neither kept nor written.
+/// Root metadata about one copy of a notebook: read, but neither kept nor written.
 const TRANSIENT: [&str; 3] = ["orig_nbformat", "orig_nbformat_minor", "signature"];
-/// The same of a cell.
+/// The same for a cell.
 const TRANSIENT_CELL: [&str; 1] = ["trusted"];
 
 /// A notebook in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notebook {
-    /// `kernelspec`, `language_info` and whatever tools keep there.
+    /// `kernelspec`, `language_info` and any other fields.
     pub metadata: Map<String, Value>,
     /// The cells, top to bottom.
     pub cells: Vec<Cell>,
-    /// The minor version as read (0 for notebooks of version 3 and older). Written is
-    /// [`MINOR`], or this if it is newer: a file from the future keeps its version with its fields.
+    /// The minor version as read (0 for notebooks of version 3 and older). [`MINOR`] is written, or this if it is
+    /// newer: a file of a newer version keeps its version and its fields.
     pub nbformat_minor: u64,
-    /// Fields of the root that 4.5 does not know.
+    /// Root fields that 4.5 does not define.
     pub extra: Map<String, Value>,
 }
 
@@ -64,37 +63,37 @@ pub struct Notebook {
 pub struct Cell {
     /// 1 to 64 of `[a-zA-Z0-9-_]`, unique in the notebook (JEP 62).
     pub id: String,
-    /// Code, text or neither, with what only that kind has.
+    /// The cell's type and its type-specific fields.
     pub kind: CellType,
-    /// The text, lines joined.
+    /// The source as one string.
     pub source: String,
-    /// The cell's metadata: `tags`, `execution` and whatever tools keep there.
+    /// The cell's metadata: `tags`, `execution` and any other fields.
     pub metadata: Map<String, Value>,
     /// File name to MIME bundle; `None` if the cell has no such field.
     pub attachments: Option<Map<String, Value>>,
-    /// Fields that 4.5 does not know for this kind of cell.
+    /// Fields that 4.5 does not define for this type of cell.
     pub extra: Map<String, Value>,
 }
 
-/// The kinds of cell.
+/// The types of cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CellType {
-    /// Runs in the kernel.
+    /// Code for the kernel.
     Code {
-        /// The number in the brackets; `None` if it did not run.
+        /// The `In [n]` number; `None` if it did not run.
         execution_count: Option<i64>,
-        /// What came out, in order.
+        /// The outputs, in order.
         outputs: Vec<Output>,
     },
     /// Text in Markdown.
     Markdown,
-    /// Text that is passed through.
+    /// Raw text for nbconvert.
     Raw,
-    /// A kind that 4.5 does not have.
+    /// A type that 4.5 does not define.
     Other {
-        /// The file's word for it.
+        /// `cell_type` in the file.
         cell_type: String,
-        /// Whether it has a `source` at all: a kind we do not know need not.
+        /// Whether it has a `source`: an unknown type need not have one.
         has_source: bool,
     },
 }
@@ -106,29 +105,29 @@ pub enum Output {
     Stream {
         /// `stdout` or `stderr`.
         name: String,
-        /// The text, lines joined.
+        /// The text as one string.
         text: String,
-        /// Fields that 4.5 does not know.
+        /// Fields that 4.5 does not define.
         extra: Map<String, Value>,
     },
-    /// Something shown by `display()`.
+    /// The output of `display()`.
     DisplayData {
         /// Its representations.
         data: MimeBundle,
         /// Metadata by MIME type.
         metadata: Map<String, Value>,
-        /// Fields that 4.5 does not know.
+        /// Fields that 4.5 does not define.
         extra: Map<String, Value>,
     },
-    /// The value of the cell.
+    /// The value of the cell's last expression.
     ExecuteResult {
-        /// The number in the brackets.
+        /// The `Out [n]` number.
         execution_count: Option<i64>,
         /// Its representations.
         data: MimeBundle,
         /// Metadata by MIME type.
         metadata: Map<String, Value>,
-        /// Fields that 4.5 does not know.
+        /// Fields that 4.5 does not define.
         extra: Map<String, Value>,
     },
     /// An exception.
@@ -137,21 +136,21 @@ pub enum Output {
         ename: String,
         /// Its message.
         evalue: String,
-        /// The traceback, one frame or line an entry, often with ANSI colours.
+        /// The traceback, one frame or line per entry, often with ANSI colours.
         traceback: Vec<String>,
-        /// Fields that 4.5 does not know.
+        /// Fields that 4.5 does not define.
         extra: Map<String, Value>,
     },
-    /// An output of a type that 4.5 does not have, or whose fields do not fit its type: kept whole.
+    /// An output of a type that 4.5 does not define, or with fields that do not fit its type: kept unchanged.
     Other(Value),
 }
 
-/// What reading gave.
+/// The result of reading a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The notebook, in the form of 4.5.
     pub notebook: Notebook,
-    /// What was not as it should be. Empty for a valid notebook of a version we know.
+    /// What was repaired or unusual. Empty for a valid notebook of a version we know.
     pub warnings: Vec<Warning>,
 }
 
@@ -166,28 +165,27 @@ impl Notebook {
         }
     }
 
-    /// Reads a notebook of version 2 to 4 and brings it to 4.5. Cells that have no id, as every cell
-    /// before 4.5, get one from `new_id`, as does the second of two with the same; [`random_cell_id`]
-    /// is what Jupyter does.
+    /// Reads a notebook of version 2 to 4 and upgrades it to 4.5. Cells without an id, as all were before 4.5, get one
+    /// from `new_id`, and so do duplicates; [`random_cell_id`] is what Jupyter uses.
     pub fn read(bytes: &[u8], new_id: &mut dyn FnMut() -> String) -> Result<Loaded, NbformatError> {
         read::read(bytes, new_id)
     }
 
-    /// The file's text: what Python's `nbformat.write` writes, with the newline at the end.
+    /// The file's text as Python's `nbformat.write` writes it, with a final newline.
     pub fn to_json(&self) -> String {
         write::notebook(self)
     }
 
-    /// Writes what [`Notebook::to_json`] gives, piece by piece.
+    /// Writes the text of [`Notebook::to_json`] in pieces.
     ///
     /// # Errors
-    /// The first that `to` has.
+    /// The first error of `to`.
     pub fn write_to(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         write::stream(self, to)
     }
 
-    /// The file's text before its first cell and after its last one, for who changes a file in place. Between them
-    /// stand one or more cells, each as [`Cell::write_piece`] writes it.
+    /// The file's text before its first cell and after its last one, for changing a file in place. Between them go one
+    /// or more cells, each written by [`Cell::write_piece`].
     pub fn frame(&self) -> (String, String) {
         write::frame(self)
     }
@@ -219,10 +217,10 @@ impl Cell {
         Self::with_kind(id, source, CellType::Raw)
     }
 
-    /// Writes the cell as it stands in a notebook's file among others.
+    /// Writes the cell as it appears among others in a notebook's file.
     ///
     /// # Errors
-    /// The first that `to` has.
+    /// The first error of `to`.
     pub fn write_piece(&self, is_first: bool, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         write::cell(self, is_first, to)
     }
@@ -248,7 +246,7 @@ impl Cell {
 }
 
 impl CellType {
-    /// The word of the file format.
+    /// `cell_type` in the file.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Code { .. } => "code",
@@ -277,7 +275,7 @@ impl Output {
         }
     }
 
-    /// Something shown.
+    /// The output of `display()`.
     pub fn display(data: MimeBundle, metadata: Map<String, Value>) -> Self {
         Self::DisplayData {
             data,
@@ -286,7 +284,7 @@ impl Output {
         }
     }
 
-    /// The value of a cell.
+    /// The value of a cell's last expression.
     pub fn result(
         execution_count: Option<i64>,
         data: MimeBundle,
@@ -322,15 +320,14 @@ impl Output {
         }
     }
 
-    /// Reads one output as it stands in a file or a message. Never fails: what does not fit is
-    /// [`Output::Other`].
+    /// Parses one output of a file or a message. Never fails: what does not fit becomes [`Output::Other`].
     pub fn from_value(value: Value) -> Self {
         read_output::output(value, &mut |_, _| ())
     }
 
-    /// The output as JSON, text as one string (the file's line arrays are the writer's business).
+    /// The output as JSON, with text as one string (only the writer splits lines).
     pub fn to_value(&self) -> Value {
-        // Strings, numbers and maps with string keys: nothing in it can fail.
+        // It has only strings, numbers and maps with string keys, so it cannot fail.
         serde_json::to_value(self).unwrap_or_default()
     }
 }
@@ -391,7 +388,7 @@ impl Serialize for Output {
     }
 }
 
-/// As the text of its file: for records that hold a notebook among other things.
+/// Serialized as the text of its file, for records that contain a notebook.
 impl Serialize for Notebook {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_json())

@@ -1,7 +1,7 @@
-//! A message as it stands on the wire: its signature was checked, its JSON is untouched.
+//! A message as it came over the wire: its signature was verified, its JSON is unparsed.
 //!
-//! Who passes messages on (`kernel::proxy`) must not change a byte of them, and our typed contents keep only what Sponde
-//! acts on. The frames share the memory they were received in.
+//! Code that passes messages on (`kernel::proxy`) must not change a byte of them, and our typed contents keep only what
+//! Sponde acts on. The frames share the memory they were received in.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -10,13 +10,13 @@ use super::content::Content;
 use super::message::{Header, Message};
 use super::signature::{DELIMITER, Signer, WireError};
 
-/// Most identity frames we look through for the delimiter.
+/// Most identity frames to search for the delimiter.
 const MAX_IDENTITIES: usize = 16;
 
 /// The frames of one message (messaging spec, "The Wire Protocol"), without delimiter and signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawMessage {
-    /// What stands before the delimiter: identities of a requester, or the topic of an iopub message.
+    /// The frames before the delimiter: identities of a requester, or the topic of an iopub message.
     pub prefix: Vec<Bytes>,
     /// The header, JSON.
     pub header: Bytes,
@@ -31,7 +31,7 @@ pub struct RawMessage {
 }
 
 impl RawMessage {
-    /// Takes the frames of one multipart message apart and checks its signature. No JSON is read.
+    /// Splits the frames of one multipart message and verifies its signature. Parses no JSON.
     ///
     /// # Errors
     /// [`WireError`], but not [`WireError::NotJson`].
@@ -71,7 +71,7 @@ impl RawMessage {
         frames
     }
 
-    /// Reads the message.
+    /// Parses the message.
     ///
     /// # Errors
     /// [`WireError::NotJson`].
@@ -90,12 +90,12 @@ impl RawMessage {
         })
     }
 
-    /// Reads the header.
+    /// Parses the header.
     ///
     /// # Errors
     /// [`WireError::NotJson`].
     pub fn header(&self) -> Result<Header, WireError> {
-        // serde reads a struct from an array too; a header is an object.
+        // serde also reads a struct from an array, but a header must be an object.
         if !self.header.trim_ascii_start().starts_with(b"{") {
             return Err(WireError::NotJson {
                 frame: "header",
@@ -105,7 +105,7 @@ impl RawMessage {
         serde_json::from_slice(&self.header).map_err(not_json("header"))
     }
 
-    /// Reads the parent's header. An empty or odd parent is no parent; the kernel's first `status: starting` has none.
+    /// Parses the parent's header. `None` if it is empty or invalid; the kernel's first `status: starting` has none.
     pub fn parent(&self) -> Option<Header> {
         serde_json::from_slice::<Header>(&self.parent)
             .ok()
@@ -152,7 +152,7 @@ mod tests {
     fn what_is_opened_and_sealed_again_has_not_changed() {
         let message = RawMessage {
             prefix: vec![raw("kernel.1.stream")],
-            // Fields that Sponde does not know, a number that no float holds, odd spaces.
+            // Unknown fields, a number that no float can represent, unusual white space.
             header: raw(r#"{"msg_id": "m", "msg_type" :"new_reply", "later": 1}"#),
             parent: raw(r#"{"msg_id":"p","extra":null}"#),
             metadata: raw(r#"{"n":123456789012345678901234567890}"#),

@@ -5,22 +5,22 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Stands between the identities and the message.
+/// Separates the identities from the message.
 pub const DELIMITER: &[u8] = b"<IDS|MSG>";
 
-/// Why frames are not a message of ours.
+/// Why frames are not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// No `<IDS|MSG>`.
     #[error("no <IDS|MSG> delimiter in a message of {frames} frames")]
     NoDelimiter {
-        /// How many frames came.
+        /// Number of frames received.
         frames: usize,
     },
     /// Fewer than the five frames that must follow the delimiter.
     #[error("message is cut short: {found} of 5 frames after the delimiter")]
     TooShort {
-        /// How many frames came after the delimiter.
+        /// Number of frames after the delimiter.
         found: usize,
     },
     /// The signature does not match the key.
@@ -31,18 +31,18 @@ pub enum WireError {
     NotJson {
         /// Which frame.
         frame: &'static str,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
-    /// Lengths or names in a websocket frame do not fit (jupyter_server, "WebSocket kernel wire protocols").
+    /// Invalid lengths or names in a websocket frame (jupyter_server, "WebSocket kernel wire protocols").
     #[error("websocket frame is malformed: {what}")]
     Malformed {
-        /// What does not fit.
+        /// What is invalid.
         what: &'static str,
     },
 }
 
-/// Signs and verifies with a connection file's key. An empty key means: no signing.
+/// Signs and verifies with a connection file's key. An empty key turns signing off.
 #[derive(Clone)]
 pub struct Signer {
     mac: Option<Hmac<Sha256>>,

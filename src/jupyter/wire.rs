@@ -1,8 +1,8 @@
 //! Multipart frames <-> [`Message`] (messaging spec, "The Wire Protocol").
 //!
-//! `[identities.., "<IDS|MSG>", signature, header, parent_header, metadata, content, buffers..]`, signed
-//! with HMAC-SHA256 over the four JSON frames. Frames are untrusted: nothing is read past its end, the
-//! signature is compared in constant time before any JSON is parsed, and extra identity frames are skipped.
+//! `[identities.., "<IDS|MSG>", signature, header, parent_header, metadata, content, buffers..]`, signed with
+//! HMAC-SHA256 over the four JSON frames. Frames are untrusted: nothing is read past the end, the signature is compared
+//! in constant time before any JSON is parsed, and extra identity frames are skipped.
 
 use bytes::Bytes;
 
@@ -10,13 +10,13 @@ use super::message::Message;
 use super::raw::RawMessage;
 pub use super::signature::{DELIMITER, Signer, WireError};
 
-/// The frames of `message`, from the delimiter on.
+/// The frames of `message`, starting with the delimiter.
 pub fn encode(message: &Message, signer: &Signer) -> Vec<Bytes> {
     RawMessage::from(message).seal(signer)
 }
 
-/// Bytes that the message in these frames will take in memory, roughly and rather too many: `[0,0]` takes more than five.
-/// Text is not read twice unless it has very many commas.
+/// Estimates how many bytes the message in these frames takes in memory, rather too many: `[0,0]` takes more than five.
+/// Text with few commas is scanned only once.
 pub fn weight(frames: &[Bytes]) -> usize {
     let bytes: usize = frames.iter().map(Bytes::len).sum();
     // Buffers are not JSON.
@@ -25,14 +25,14 @@ pub fn weight(frames: &[Bytes]) -> usize {
     bytes + json.map(|frame| tree(frame)).sum::<usize>()
 }
 
-/// What the values of a JSON text cost beside its characters.
+/// The memory that the values of a JSON text take besides its characters.
 fn tree(json: &[u8]) -> usize {
     const VALUE: usize = 32;
     const ENTRY: usize = 64;
-    // Not worth a closer look.
+    // Not worth an exact count.
     const LITTLE: usize = 1 << 20;
     let value = |byte: &u8| u8::from(matches!(*byte, b',' | b'[' | b'{'));
-    // Counted in bytes, 255 at a time, which compilers turn into vector instructions: a picture is 27 MB of text.
+    // Counted in chunks of 255 bytes, which compilers turn into vector instructions: an image is 27 MB of text.
     let values = json
         .chunks(usize::from(u8::MAX))
         .map(|some| usize::from(some.iter().map(value).sum::<u8>()));
@@ -61,10 +61,10 @@ fn tree(json: &[u8]) -> usize {
     cost
 }
 
-/// Reads the frames of one multipart message.
+/// Decodes the frames of one multipart message.
 ///
 /// # Errors
-/// [`WireError`]; the message is to be dropped and reported, never half used.
+/// [`WireError`]; the caller must drop the message and report it, never use parts of it.
 pub fn decode(frames: &[Bytes], signer: &Signer) -> Result<Message, WireError> {
     RawMessage::open(frames, signer)?.decode()
 }
@@ -99,7 +99,7 @@ mod tests {
         let zeros = vec!["0"; 1 << 20].join(",");
         assert_eq!(weigh(format!("[{zeros}]")), 34);
         assert_eq!(weigh(format!("{{\"data\": [{zeros}]}}")), 34);
-        // In a string they are only characters.
+        // Inside a string they are only characters.
         assert_eq!(weigh(format!("{{\"text\": \"\\\"{zeros}\"}}")), 2);
         assert_eq!(weigh("[".repeat(1 << 20)), 33);
     }

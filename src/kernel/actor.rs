@@ -1,7 +1,7 @@
-//! The task behind a [`super::Kernel`]: owns process, sockets and the table of executions, as plain locals.
+//! The task behind a [`super::Kernel`]: owns the process, the sockets and the table of executions as plain locals.
 //!
-//! It lives through restarts: each life of the kernel is one [`Life`]; commands keep coming meanwhile. When the
-//! last handle is gone a kernel that we started is shut down, and one that was there before is left alone.
+//! The task survives restarts: each life of the kernel is one [`Life`], and commands keep arriving between them. When
+//! the last handle is dropped, a kernel that we started is shut down; one that we attached to is left running.
 
 mod asked;
 mod gap;
@@ -28,17 +28,17 @@ use open::open;
 
 /// How a life ended.
 enum End {
-    /// Nobody wants the kernel any more.
+    /// No handle wants the kernel any more.
     Shutdown(Option<oneshot::Sender<()>>),
-    /// It shall start again.
+    /// Restart it.
     Restart(oneshot::Sender<Result<(), KernelError>>),
-    /// It shall go on as it was at a checkpoint, if that can be done; until then it lives.
+    /// Replace it with the process of a checkpoint. The kernel lives on if that fails.
     Restore(Restore),
     /// It died by itself.
     Died(ExitReason),
 }
 
-/// A checkpoint that somebody wants to go on from.
+/// A request to go back to a checkpoint.
 struct Restore {
     checkpoints: Checkpoints,
     id: CheckpointId,
@@ -81,7 +81,7 @@ pub(super) async fn run(
             Ok(opened) => {
                 let life = Life::of(&target, opened, tap.take());
                 state.send_replace(KernelState::Idle);
-                // A caller that stopped waiting has dropped its handle too; the inbox tells.
+                // A caller that stopped waiting has dropped its handle too; the inbox reports that.
                 let _ = waiting.send(Ok(()));
                 let (end, listener) = live(life, &target, &mut inbox, &state).await;
                 tap = listener;
@@ -108,7 +108,7 @@ pub(super) async fn run(
             End::Restore(restore) => Begin::Restore(restore),
             End::Died(reason) => {
                 state.send_replace(KernelState::Dead(reason.clone()));
-                // Who listens learns from the closed channel that there is nothing more to hear.
+                // Closing the channel tells the listener that nothing more will come.
                 tap = None;
                 match lie_dead(target.name(), &reason, &mut inbox).await {
                     Some(begin) => begin,
@@ -119,8 +119,8 @@ pub(super) async fn run(
     }
 }
 
-/// Serves until the end. A checkpoint that is restored begins another life in the place of this one; one that cannot
-/// be leaves it alone.
+/// Serves a life until it ends. Restoring a checkpoint replaces this life with another; a failed restore leaves it
+/// running.
 async fn live(
     mut life: Life,
     target: &Target,
@@ -189,7 +189,7 @@ async fn lie_dead(kernel: &str, reason: &ExitReason, inbox: &mut Inbox) -> Optio
                     reply,
                 }));
             }
-            // The dropped sender answers `Closed`.
+            // Dropping the sender makes the caller see `Closed`.
             Command::Reply { .. }
             | Command::RefuseInput { .. }
             | Command::InterruptAnyway
@@ -202,12 +202,12 @@ async fn lie_dead(kernel: &str, reason: &ExitReason, inbox: &mut Inbox) -> Optio
     }
 }
 
-/// Code for a kernel that has not read what it was sent before does not run.
+/// Rejects code for a kernel that has not yet read what it was sent before.
 fn refuse(kernel: &str, events: &Events, reply: Option<oneshot::Sender<Result<(), KernelError>>>) {
     if let Some(reply) = reply {
         let _ = reply.send(Err(KernelError::Unsupported {
             kernel: kernel.to_owned(),
-            what: "take more code before it has read what waits for it",
+            what: "accept more code until it has read the queued requests",
         }));
     } else {
         let end = ExecutionEvent::Finished(Outcome {
@@ -218,7 +218,7 @@ fn refuse(kernel: &str, events: &Events, reply: Option<oneshot::Sender<Result<()
     }
 }
 
-/// Until `at`; without a time, for ever.
+/// Sleeps until `at`, or for ever if there is none.
 async fn passed(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

@@ -1,28 +1,28 @@
-//! Code of ours beside the cells: its answer, and what is not its answer.
+//! Our own code beside the cells: separates its answer from other output.
 //!
-//! A kernel names the execution it took last as the parent of what threads and child processes print (ipykernel 7.4), so
-//! an aside gets outputs of cells. An aside encloses its answer in [`BEGINS`] and [`ENDS`], each answer in one write;
-//! everything else that comes while it runs, and after it, belongs to a cell.
+//! ipykernel 7.4 names the latest execution as parent of what threads and child processes print, so an aside receives
+//! outputs of cells. An aside encloses its answer in [`BEGINS`] and [`ENDS`], each answer in one write; all other
+//! output during and after it belongs to a cell.
 
 use super::OutputEvent;
 use crate::jupyter::content::{Content, Stream};
 
 /// RECORD SEPARATOR, before an answer.
 const BEGINS: char = '\u{1e}';
-/// UNIT SEPARATOR, after it.
+/// UNIT SEPARATOR, after an answer.
 const ENDS: char = '\u{1f}';
 
-/// Tells an aside's answer from outputs of cells.
+/// Separates an aside's answer from outputs of cells.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     is_answer: bool,
 }
 
 impl Aside {
-    /// Takes out of an iopub message what is not the aside's.
+    /// Removes from an iopub message what is not part of the answer, and returns it.
     pub(super) fn take_stray(&mut self, content: &mut Content) -> Option<OutputEvent> {
         match content {
-            // Its own exception.
+            // The aside's own exception.
             Content::Error(_) => None,
             Content::Stream(stream) if stream.name == "stdout" => {
                 let (answer, stray) = self.split(&stream.text);
@@ -41,7 +41,7 @@ impl Aside {
         }
     }
 
-    /// The answer's part of a text, and the rest.
+    /// Splits a text into the answer's part and the rest.
     fn split(&mut self, mut text: &str) -> (String, String) {
         let (mut answer, mut stray) = (String::new(), String::new());
         loop {

@@ -1,4 +1,4 @@
-//! Kernels that somebody else has started: found by their connection file, never ended by us.
+//! Kernels that somebody else started: found by their connection file, never ended by us.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,42 +10,42 @@ use super::host::Host;
 use crate::jupyter::connection::{ConnectionInfo, Endpoint, Socket};
 use crate::jupyter::message::Channel;
 
-/// Which running kernel to use.
+/// How to reach a running kernel.
 #[derive(Debug, Clone)]
 pub struct AttachOptions {
-    /// Its name, for people; the kernelspec's, where the connection file says so.
+    /// Its name for people: the kernelspec's, if the connection file has it.
     pub name: String,
-    /// Its connection file; it is not removed.
+    /// Its connection file, which is not removed.
     pub connection_file: PathBuf,
-    /// Where short-lived directories for our own sockets may be made.
+    /// Where short-lived directories for our own sockets go.
     pub socket_root: PathBuf,
-    /// Name of the person, for message headers.
+    /// User name for message headers.
     pub username: String,
-    /// How long the kernel may take until it answers; one that is busy answers late.
+    /// How long the kernel may take to answer; a busy one answers late.
     pub ready_timeout: Duration,
 }
 
 /// Why a running kernel was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// No connection file at all.
+    /// There is no connection file at all.
     #[error("there is no running kernel in `{}`", .dir.display())]
     None {
         /// The Jupyter runtime directory.
         dir: PathBuf,
     },
-    /// None that matches.
+    /// No connection file matches.
     #[error("there is no connection file `{wanted}`, neither as a path nor in `{}`", .dir.display())]
     NoMatch {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
         /// The Jupyter runtime directory.
         dir: PathBuf,
     },
 }
 
-/// The connection file that `wanted` means, as `jupyter console --existing` reads it: a path, a file name in the
-/// runtime directory, or a part of one; the newest where several fit or nothing is named.
+/// Finds the connection file for `wanted`, as `jupyter console --existing` does: a path, a file name in the runtime
+/// directory, or part of one. Returns the newest if several match or `wanted` is `None`.
 ///
 /// # Errors
 /// [`FindError`].
@@ -85,7 +85,7 @@ pub fn find_connection_file(
     }
 }
 
-/// Reads the connection file and makes room for our own sockets.
+/// Reads the connection file and creates a directory for our own sockets.
 ///
 /// # Errors
 /// [`KernelError::Prepare`].
@@ -97,7 +97,7 @@ pub(super) fn attach(options: &AttachOptions) -> Result<(KernelFiles, Host), Ker
     };
     let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let info = ConnectionInfo::parse(&text).map_err(|error| failed(error.to_string()))?;
-    // A kernel that runs listens already; files of those that have ended stay behind everywhere.
+    // A running kernel is listening; files of kernels that have ended are often left behind.
     listens(&info.endpoint(Socket::Channel(Channel::Shell))).map_err(|error| {
         failed(format!(
             "no kernel listens there any more ({error}): it has ended, and the file can be removed"
@@ -108,7 +108,7 @@ pub(super) fn attach(options: &AttachOptions) -> Result<(KernelFiles, Host), Ker
     Ok((files, Host::Attached))
 }
 
-/// Whether anybody accepts a connection, which a kernel's io thread does also while a cell runs.
+/// Whether the endpoint accepts a connection. A kernel's I/O thread does so even while a cell runs.
 fn listens(endpoint: &Endpoint) -> std::io::Result<()> {
     match endpoint {
         Endpoint::Ipc(path) => std::os::unix::net::UnixStream::connect(path).map(drop),

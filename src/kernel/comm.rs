@@ -1,7 +1,7 @@
-//! Messages of widgets and of whatever else opens a comm (messaging spec, "Custom Messages"; JEP 65 has nothing on them).
+//! Messages of widgets and other comms (messaging spec, "Custom Messages"; JEP 65 does not cover them).
 //!
-//! They come in order with the outputs of the execution that caused them, for a widget may take these outputs over.
-//! Deliberately not here: what a widget is (`session::widgets`).
+//! They come in order with the outputs of the execution that caused them, because a widget may capture these outputs.
+//! Deliberately not here: widgets themselves (`session::widgets`).
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::jupyter::content::Content;
 pub struct Comm {
     /// The comm's id.
     pub id: String,
-    /// What it is.
+    /// Its kind.
     pub kind: CommKind,
     /// Its `data`.
     pub data: Map<String, Value>,
@@ -24,14 +24,14 @@ pub struct Comm {
 /// Kinds of comm messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommKind {
-    /// A comm begins, for this target.
+    /// A comm opens, for this target.
     Open {
-        /// For widgets `jupyter.widget`.
+        /// `jupyter.widget` for widgets.
         target: String,
     },
     /// A message on it.
     Message,
-    /// It ends.
+    /// It closes.
     Close,
 }
 

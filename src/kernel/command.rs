@@ -1,4 +1,4 @@
-//! What a [`super::Kernel`] can ask of its task, and what it is answered.
+//! Commands from a [`super::Kernel`] to its task, and their answers.
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -11,15 +11,15 @@ use crate::jupyter::kernelspec::InterruptMode;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 
-/// What a handle can ask for.
+/// A command from a handle.
 #[derive(Debug)]
 pub(super) enum Command {
     Execute {
         options: ExecuteOptions,
         id: String,
         events: Events,
-        /// Of a caller who does not know whether the kernel lives. Others learn of its death from the events: to wait
-        /// for this costs a change of threads for each cell.
+        /// Only from a caller that does not know whether the kernel lives. Others learn of its death from the events:
+        /// waiting for this reply costs a thread switch per cell.
         reply: Option<oneshot::Sender<Result<(), KernelError>>>,
     },
     Reply {
@@ -33,12 +33,12 @@ pub(super) enum Command {
     Interrupt {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
-    /// The same for what is not ours and so may be running unseen.
+    /// Interrupts even if no execution of ours runs: another client's may.
     InterruptAnyway,
     Restart {
         reply: oneshot::Sender<Result<(), KernelError>>,
     },
-    /// Another process takes the kernel's place: that of a checkpoint.
+    /// Replaces the kernel's process with that of a checkpoint.
     Restore {
         checkpoints: Checkpoints,
         id: CheckpointId,
@@ -47,21 +47,21 @@ pub(super) enum Command {
     Shutdown {
         reply: oneshot::Sender<()>,
     },
-    /// Any other request; the caller bounds the wait.
+    /// Any other request; the caller sets the timeout.
     Ask {
         channel: Channel,
         content: Content,
         reply: oneshot::Sender<Message>,
     },
-    /// From now on, whatever belongs to no execution of ours goes there.
+    /// Sends all messages that belong to no execution of ours to `hearer` from now on.
     Tap {
         hearer: Hearer,
     },
-    /// From now on, outputs of finished executions go there.
+    /// Sends outputs of finished executions to `outputs` from now on.
     Late {
         outputs: mpsc::Sender<Late>,
     },
-    /// A message of somebody else's, as it is.
+    /// Sends another client's message unchanged.
     Forward {
         channel: Channel,
         message: Box<RawMessage>,
@@ -71,19 +71,19 @@ pub(super) enum Command {
     },
 }
 
-/// Facts about a kernel that lives.
+/// Facts about a running kernel.
 #[derive(Debug, Clone)]
 pub(super) struct About {
     pub(super) info: KernelInfo,
-    /// Where it has one.
+    /// `None` for a gateway's kernel.
     pub(super) connection_file: Option<std::path::PathBuf>,
-    /// Of the kernel's own process, where it is one of ours.
+    /// Process id, if we own the process.
     pub(super) pid: Option<u32>,
     /// Whether it can make copies of itself.
     pub(super) can_be_copied: bool,
-    /// Of a confined kernel: where copies of it can be reached, and the namespaces that they are in.
+    /// For a confined kernel: where its copies can be reached, and the namespaces they run in.
     pub(super) confined: Option<Confined>,
-    /// Whether it ran before.
+    /// Whether it was running before we came.
     pub(super) adopted: bool,
     /// A cell is running.
     pub(super) busy: bool,
@@ -91,25 +91,25 @@ pub(super) struct About {
     pub(super) interrupt_mode: InterruptMode,
 }
 
-/// Where tapped messages go, and which.
+/// Where tapped messages go, and which ones.
 pub(super) type Hearer = (mpsc::Sender<Tapped>, TapScope);
 
-/// What a tap hears.
+/// Which messages a tap receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TapScope {
-    /// What belongs to no execution of ours.
+    /// Only messages that belong to no execution of ours.
     Foreign,
-    /// Our cells too, as the kernel sent them. What we ask for ourselves beside the cells is not heard.
+    /// Our cells too, as the kernel sent them, but not our own requests beside the cells.
     Cells,
 }
 
 /// A message as the kernel sent it.
 #[derive(Debug)]
 pub struct Tapped {
-    /// Where it came.
+    /// The channel that it came on.
     pub channel: Channel,
     /// The message, byte for byte.
     pub message: RawMessage,
-    /// Its bytes count against what may be on its way until this is dropped.
+    /// Counts its bytes against [`super::link::IN_FLIGHT_BYTES`] until this is dropped.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }

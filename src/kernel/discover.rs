@@ -1,12 +1,12 @@
-//! Which kernels there are, by Jupyter's own search (jupyter_core docs, "Jupyter's directories").
+//! Finds kernels in Jupyter's own search order (jupyter_core docs, "Jupyter's directories").
 //!
-//! The order: `JUPYTER_PATH`, the active virtual and conda environments, Sponde's private environment, the
-//! person's data directory, the system. The first of a name wins; the rest, and what cannot be used, is kept with
-//! the reason, for `sponde kernels`. A kernel can also be named by language, or by path: a folder with a kernel.json,
-//! an environment, or a Python interpreter.
+//! The order: `JUPYTER_PATH`, the active virtual and conda environments, Sponde's private environment, the user's data
+//! directory, the system. The first of a name wins; the others, and unusable ones, are kept with the reason, for
+//! `sponde kernels`. A kernel can also be named by language, or by path: a folder with a kernel.json, an environment,
+//! or a Python interpreter.
 //!
-//! Environments that nobody activated (`.venv` in this directory, conda's others) are listed but only used when they
-//! are named by path: a directory must not choose what runs in it.
+//! Environments that are not active (`.venv` in this directory, conda's others) are listed but only used if named by
+//! path: a directory must not choose what runs in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::jupyter::kernelspec::KernelSpec;
 /// One `share/jupyter` directory to search, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath {
-    /// Where it comes from, for people.
+    /// Its origin, as text for people.
     pub origin: &'static str,
     /// The directory that has `kernels/` in it.
     pub data_dir: PathBuf,
@@ -28,14 +28,14 @@ pub struct SearchPath {
     pub prefix: Option<PathBuf>,
 }
 
-/// Where kernels are searched.
+/// Where to search for kernels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchPaths {
     /// Directories whose kernels can be named, best first.
     pub dirs: Vec<SearchPath>,
     /// Environments that are only listed: their kernels must be named by path.
     pub elsewhere: Vec<SearchPath>,
-    /// The directories of `PATH`, where a kernel's bare program must be; empty: not checked.
+    /// The directories of `PATH`, to check a kernel's bare program name; empty to skip the check.
     pub programs: Vec<PathBuf>,
 }
 
@@ -51,33 +51,33 @@ impl From<Vec<SearchPath>> for SearchPaths {
 /// A kernelspec that was found, usable or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundKernel {
-    /// What it is called: its folder in lower case, or a path if it must be named by path.
+    /// Its name: its folder in lower case, or a path if it must be named by path.
     pub name: String,
     /// The folder.
     pub resource_dir: PathBuf,
-    /// Where it comes from, for people.
+    /// Its origin, as text for people.
     pub origin: &'static str,
     /// The kernel, or why it cannot be used.
     pub source: Result<KernelSource, String>,
 }
 
-/// No kernel for what was asked.
+/// Why no kernel matches a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoverError {
     /// No usable kernelspec of that name.
     #[error("there is no kernel `{name}`")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The names that exist.
         known: Vec<String>,
     },
-    /// There is one, but it cannot be used.
+    /// It exists but cannot be used.
     #[error("kernel `{name}` in `{}` cannot be used: {reason}", .dir.display())]
     Unusable {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where it is.
+        /// Its directory.
         dir: PathBuf,
         /// Why not.
         reason: String,
@@ -85,7 +85,7 @@ pub enum DiscoverError {
 }
 
 impl SearchPaths {
-    /// All kernelspecs, best first; a name can come more than once, then only the first usable one counts.
+    /// All kernelspecs, best first. A name can occur more than once; only the first usable one counts.
     pub fn list(&self) -> Vec<FoundKernel> {
         let elsewhere = self.elsewhere.iter().flat_map(|path| {
             self.list_dir(path).into_iter().map(|mut kernel| {
@@ -99,7 +99,7 @@ impl SearchPaths {
         self.named().chain(elsewhere).collect()
     }
 
-    /// Those that can be named.
+    /// Kernelspecs that can be named.
     fn named(&self) -> impl Iterator<Item = FoundKernel> {
         self.dirs.iter().flat_map(|path| self.list_dir(path))
     }
@@ -158,7 +158,7 @@ impl SearchPaths {
         }))
     }
 
-    /// The kernel for a language (as in a notebook's `language_info.name`), if there is one.
+    /// The kernel for a language (as in a notebook's `language_info.name`), if any.
     pub fn for_language(&self, language: &str) -> Option<KernelSource> {
         self.named()
             .filter_map(|kernel| kernel.source.ok())
@@ -177,9 +177,9 @@ impl SearchPaths {
         found
     }
 
-    /// Why a kernel whose kernel.json is right cannot run all the same.
+    /// Why a kernel with a valid kernel.json still cannot run.
     fn unusable(&self, source: &KernelSource) -> Option<String> {
-        // Its own environment decides, and only the kernel knows it.
+        // The kernel sets its own PATH, which we do not evaluate.
         let programs = if source.spec.env.contains_key("PATH") {
             &[]
         } else {
@@ -202,7 +202,7 @@ impl SearchPaths {
 }
 
 fn list_dir(path: &SearchPath) -> Vec<FoundKernel> {
-    // A directory that is not there, or not ours to read, has no kernels.
+    // A directory that is missing or unreadable has no kernels.
     let Ok(entries) = std::fs::read_dir(path.data_dir.join("kernels")) else {
         return Vec::new();
     };
@@ -210,7 +210,7 @@ fn list_dir(path: &SearchPath) -> Vec<FoundKernel> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|dir| dir.join("kernel.json").exists())
         .collect();
-    // Upper case first, whatever the locale: the order must not depend on the machine.
+    // Byte order whatever the locale, so that the order is the same on all machines.
     dirs.sort();
     dirs.into_iter()
         .filter_map(|dir| {
@@ -298,7 +298,7 @@ fn python_kernel(python: &Path) -> KernelSource {
         name: "python3".to_owned(),
         spec: KernelSpec {
             argv: argv.map(str::to_owned).into(),
-            // No path: it would end up in notebooks that are given away.
+            // No path: it would be saved in notebooks that are shared.
             display_name: "Python 3 (ipykernel)".to_owned(),
             language: "python".to_owned(),
             interrupt_mode: crate::jupyter::kernelspec::InterruptMode::Signal,

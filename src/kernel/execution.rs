@@ -14,7 +14,7 @@ use super::host::ExitReason;
 use crate::jupyter::content::{Content, ErrorContent, InputRequest, Stream};
 use crate::jupyter::mime::MimeBundle;
 
-/// Where the events of an execution go. Unbounded, because each holds its bytes' permit.
+/// Where the events of an execution go. Unbounded, because each event holds a permit for its bytes.
 pub(super) type Events = mpsc::UnboundedSender<(ExecutionEvent, Option<OwnedSemaphorePermit>)>;
 
 /// A running execution.
@@ -130,13 +130,13 @@ pub enum Verdict {
 }
 
 impl Execution {
-    /// The kernel's task is gone, and has not said how it ended.
+    /// The kernel's task ended without saying how the execution ended.
     const LOST: Outcome = Outcome {
         verdict: Verdict::KernelDied(ExitReason::Unknown),
         count: None,
     };
 
-    /// One that has not been sent yet, and where its events go.
+    /// An execution that has not been sent yet, and the sender of its events.
     pub(super) fn new(id: String) -> (Self, Events) {
         let (sender, events) = mpsc::unbounded_channel();
         let execution = Self {
@@ -159,12 +159,12 @@ impl Execution {
             self.finished = matches!(event, ExecutionEvent::Finished(_));
             return Some(event);
         }
-        // The actor went away without a word (it panicked, or the runtime is going down).
+        // The actor ended without a `Finished` event: it panicked, or the runtime is shutting down.
         self.finished = true;
         Some(ExecutionEvent::Finished(Self::LOST))
     }
 
-    /// Runs to the end, whatever comes before it.
+    /// Runs to the end and ignores all other events.
     pub async fn outcome(mut self) -> Outcome {
         loop {
             match self.next().await {
@@ -195,7 +195,7 @@ impl Execution {
 }
 
 impl OutputEvent {
-    /// Takes terminal colours out of `text/plain`, where notebooks have none.
+    /// Strips terminal colours from `text/plain`, where notebooks have none.
     pub(super) fn strip_plain(&mut self) {
         let (Self::Display { data, .. } | Self::Update { data, .. } | Self::Result { data, .. }) =
             self
@@ -256,7 +256,7 @@ pub fn plain_traceback(error: &ErrorContent) -> String {
     crate::ansi::strip(&error.traceback.join("\n"))
 }
 
-/// What code printed on stdout, in one piece.
+/// All text printed on stdout, concatenated.
 pub(crate) fn stdout_of(outputs: Vec<OutputEvent>) -> String {
     outputs
         .into_iter()

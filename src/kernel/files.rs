@@ -1,6 +1,6 @@
-//! The files of a running kernel: connection file, and a private directory for sockets. They go with it.
+//! The files of a running kernel: its connection file and a private directory for sockets. They are removed with it.
 //!
-//! When we are killed they stay behind, so the directory has an `owner` file that says whose they are; see
+//! If we are killed they stay behind, so an `owner` file in the directory names the owning process; see
 //! [`super::reap`].
 
 use std::io::Write;
@@ -20,44 +20,45 @@ use crate::jupyter::connection::{ConnectionInfo, Transport};
 
 /// The longest path a unix socket may have (`sun_path`, less the final NUL).
 const MAX_SOCKET_PATH: usize = 107;
-/// The directory in there for the kernel's own sockets.
+/// Subdirectory for the kernel's own sockets.
 const SHARED: &str = "k";
-/// The directory in there for the network of a confined kernel.
+/// Subdirectory for the network gate of a confined kernel.
 const GATE: &str = "n";
-/// The directory in there with the bundle of a kernel in gVisor.
+/// Subdirectory for the gVisor bundle.
 const BUNDLE: &str = "v";
-/// The longest path in there.
+/// The longest path below the directory.
 const LONGEST: &str = "/k/w9999/k-5";
 
 /// The files of one connection to a kernel.
 #[derive(Debug)]
 pub(super) struct KernelFiles {
-    /// How it is reached from here.
+    /// How we reach the kernel.
     pub(super) info: ConnectionInfo,
     pub(super) connection_file: PathBuf,
-    /// Where a confined kernel reads how it shall listen.
+    /// Connection file that a confined kernel reads.
     own_file: Option<PathBuf>,
-    /// Where the kernel listens, if it knows only TCP.
+    /// The ports of a kernel that supports only TCP.
     ports: Option<[u16; 5]>,
     dir: Arc<PrivateDir>,
-    /// Where our guards listen: out of the way of the kernel's own sockets, and out of its reach if it is confined.
+    /// Where our guards listen: apart from the kernel's own sockets, and out of reach of a confined kernel.
     guards: PathBuf,
     /// Whether the connection file is ours to remove.
     ours: bool,
-    /// Whether the files stay, because the kernel does.
+    /// Whether the files stay, because the kernel keeps running.
     kept: bool,
 }
 
-/// A directory (0700) with the sockets of our guards and, in a directory of their own, those of a kernel that is ours.
+/// A directory (0700) with the sockets of our guards and, in a subdirectory, those of a kernel that we started.
 ///
-/// A confined kernel sees only the latter. Copies of it share the directory, so it goes with the last of them.
+/// A confined kernel sees only that subdirectory. Its copies share the directory, which is removed with the last of
+/// them.
 #[derive(Debug)]
 pub(super) struct PrivateDir {
     path: PathBuf,
     kept: AtomicBool,
-    /// Kernels that were made of copies.
+    /// Number of kernels made from copies.
     woken: AtomicU32,
-    /// The way to the network of a confined kernel and its copies.
+    /// Network access for a confined kernel and its copies.
     gate: OnceLock<Gate>,
 }
 
@@ -71,7 +72,7 @@ impl PrivateDir {
         })
     }
 
-    /// What a confined kernel shares with us.
+    /// The directory that a confined kernel shares with us.
     pub(super) fn shared(&self) -> PathBuf {
         self.path.join(SHARED)
     }
@@ -79,7 +80,7 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // Nothing of the person's is in there; what cannot be removed is reaped later.
+        // Contains no user data; what cannot be removed is reaped later.
         if !*self.kept.get_mut() {
             let _ = remove_tree(&self.path);
         }
@@ -106,7 +107,7 @@ impl FilesError {
         )
     }
 
-    /// The same for the floors above.
+    /// Converts it for callers outside this module.
     pub(super) fn of(self, kernel: &str) -> KernelError {
         KernelError::Prepare {
             kernel: kernel.to_owned(),
@@ -116,8 +117,8 @@ impl FilesError {
 }
 
 impl KernelFiles {
-    /// For a kernel that we start: a connection file (0600) in `runtime_dir`, over sockets in a directory of its own
-    /// (0700) below `socket_root`, or over ports on loopback for a kernel that knows no other.
+    /// For a kernel that we start: a connection file (0600) in `runtime_dir`. It names unix sockets in a new directory
+    /// (0700) below `socket_root`, or loopback ports for a kernel that supports only TCP.
     pub(super) fn make(
         kernel: &str,
         transport: Transport,
@@ -154,8 +155,8 @@ impl KernelFiles {
         Ok(files)
     }
 
-    /// For a kernel that is made of a copy, in a directory that the copy sees as well. A kernel may have put anything
-    /// there, links for example: nothing is followed.
+    /// For a kernel made from a copy, in a directory that the copy sees as well. The kernel may have put anything
+    /// there, such as symbolic links, so none are followed.
     pub(super) fn within(
         dir: &Arc<PrivateDir>,
         kernel: &str,
@@ -184,8 +185,8 @@ impl KernelFiles {
         Ok(files)
     }
 
-    /// The kernel will be confined: it gets a connection file in what it shares with us. If it listens at ports that we
-    /// cannot reach, they are `bridged` to sockets there.
+    /// Prepares a confined kernel: writes a connection file into the shared directory. If the kernel listens on ports
+    /// that we cannot reach, they are `bridged` to sockets there.
     pub(super) fn confine(&mut self, bridged: bool) -> Result<(), FilesError> {
         let place = self.dir.shared();
         self.write_own(&place)?;
@@ -199,19 +200,19 @@ impl KernelFiles {
         Ok(())
     }
 
-    /// Opens its way to the network, where names are allowed, and that of its copies.
+    /// Opens the network gate for the kernel and its copies, if the confinement allows hosts by name.
     pub(super) async fn open_gate(&self, confinement: &Confinement) -> Result<(), FilesError> {
         if !matches!(confinement.network, Network::Allow(_)) {
             return Ok(());
         }
         let dir = self.dir.path.join(GATE);
         let gate = Gate::open(&dir, confinement).await;
-        // There is none yet: a directory gets its gate with its first kernel.
+        // Cannot be set already: a directory gets its gate with its first kernel.
         let _ = self.dir.gate.set(gate.map_err(FilesError::at(&dir))?);
         Ok(())
     }
 
-    /// Its way to the network, where names are allowed.
+    /// The network gate, if the confinement allows hosts by name.
     pub(super) fn gate(&self) -> Option<&Gate> {
         self.dir.gate.get()
     }
@@ -239,32 +240,32 @@ impl KernelFiles {
             .map_err(FilesError::at(&self.connection_file))
     }
 
-    /// Where the kernel reads how it shall listen.
+    /// The connection file that the kernel reads.
     pub(super) fn kernel_file(&self) -> &Path {
         self.own_file.as_ref().unwrap_or(&self.connection_file)
     }
 
-    /// Where the kernel listens, if it knows only TCP.
+    /// The ports of a kernel that supports only TCP.
     pub(super) fn ports(&self) -> Option<[u16; 5]> {
         self.ports
     }
 
-    /// What a confined kernel shares with us.
+    /// The directory that a confined kernel shares with us.
     pub(super) fn shared(&self) -> PathBuf {
         self.dir.shared()
     }
 
-    /// What is written for gVisor, and what that keeps; the kernel does not see it.
+    /// The gVisor bundle and its state; the kernel does not see it.
     pub(super) fn bundle(&self) -> PathBuf {
         self.dir.path.join(BUNDLE)
     }
 
-    /// Of a confined kernel: where copies of it can be reached.
+    /// For a confined kernel: the directory where its copies can be reached.
     pub(super) fn shared_dir(&self) -> Option<&Arc<PrivateDir>> {
         self.own_file.as_ref().map(|_| &self.dir)
     }
 
-    /// For a kernel that is there: only a directory for our guards.
+    /// For a running kernel of somebody else: only a directory for our guards.
     pub(super) fn beside(
         info: ConnectionInfo,
         connection_file: PathBuf,
@@ -283,7 +284,8 @@ impl KernelFiles {
         })
     }
 
-    /// Those of a kernel that an earlier process has kept, with its own process; or why there are none.
+    /// For a kernel that an earlier process kept: its files, its process and those around it; or the reason why there
+    /// are none.
     pub(super) fn adopt(
         connection_file: &Path,
         socket_root: &Path,
@@ -301,7 +303,7 @@ impl KernelFiles {
             ours: true,
             kept: true,
         };
-        // Where the guards of the process before us listened.
+        // The guards of the previous process listened there.
         let guards = files.guard_dir();
         remove_tree(&guards)
             .and_then(|()| private_dir(&guards))
@@ -309,13 +311,13 @@ impl KernelFiles {
         Ok((files, process, around))
     }
 
-    /// Whether the files stay where they are when this is dropped.
+    /// Sets whether the files stay when this is dropped.
     pub(super) fn keep(&mut self, keep: bool) {
         self.kept = keep;
         self.dir.kept.store(keep, Ordering::Relaxed);
     }
 
-    /// Where a kernel that is kept writes what nobody reads.
+    /// Where a kept kernel writes its stderr.
     pub(super) fn log(&self) -> PathBuf {
         self.dir.path.join("log")
     }
@@ -325,8 +327,8 @@ impl KernelFiles {
         self.guards.clone()
     }
 
-    /// Notes the kernel's process, and those `around` it, so that they can be found when we are gone. Failing costs only
-    /// that.
+    /// Records the kernel's process, and those `around` it, so that they can be found after our exit. Errors are
+    /// ignored: only the record is lost.
     pub(super) fn started(&self, pid: Option<u32>, around: Vec<u32>) {
         if let Some(owner) = Owner::current(&self.connection_file, pid, self.kept) {
             let owner = owner.with(around.into_iter());
@@ -347,7 +349,7 @@ impl Drop for KernelFiles {
     }
 }
 
-/// A private directory (0700) for one socket of ours, which goes with it.
+/// A private directory (0700) for one socket of ours, removed on drop.
 #[derive(Debug)]
 pub(super) struct SocketDir(PathBuf);
 
@@ -362,7 +364,7 @@ impl SocketDir {
         self.0.join("s")
     }
 
-    /// Notes processes, so that they can be found when we are gone. Failing costs only that.
+    /// Records processes so that they can be found after our exit. Errors are ignored: only the record is lost.
     pub(super) fn note_copies(&self, pids: impl Iterator<Item = u32>) {
         if let Some(owner) = Owner::of_copies(pids) {
             let _ = std::fs::write(self.0.join(OWNER), owner.to_json());
@@ -376,7 +378,7 @@ impl Drop for SocketDir {
     }
 }
 
-/// Ports that nobody had a moment ago; another program can still be faster than the kernel, which then does not start.
+/// Ports that were free a moment ago. If another program takes one first, the kernel fails to start.
 fn free_ports() -> std::io::Result<[u16; 5]> {
     let mut held = Vec::new();
     let mut ports = [0; 5];
@@ -396,7 +398,7 @@ fn socket_dir(root: &Path, connection_file: &Path) -> Result<PathBuf, FilesError
         return Err(FilesError { path: dir, error });
     }
     private_dir(&dir).map_err(FilesError::at(&dir))?;
-    // First of all: a directory without an owner is nobody's and never reaped.
+    // Written first: a directory without an owner file is never reaped.
     let owner = Owner::current(connection_file, None, false);
     owner
         .map_or(Ok(()), |owner| {

@@ -1,6 +1,7 @@
-//! Files in directories that code of a kernel can change: reached without following a link that it may have put there.
+//! Accesses files in directories that code in a kernel can change, without following symbolic links that it may have
+//! placed.
 //!
-//! A path that was resolved before the code ran has no link in it. If one is there later, it is not ours to follow.
+//! A path that was resolved before the code ran has no link in it. If it has one later, we must not follow it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-/// The directory of a file, open: what becomes of its path meanwhile does not matter.
+/// The open directory of a file: later changes to its path do not matter.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
@@ -19,10 +20,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The directory of `path`, which is absolute and has no link in it but perhaps its last part.
+    /// Opens the directory of `path`, which is absolute and has no link in it except perhaps as its last part.
     ///
     /// # Errors
-    /// A link is in the way, or the directory is not there.
+    /// If a link is in the way, or the directory does not exist.
     pub fn of(path: &Path) -> io::Result<Self> {
         let name = path.file_name().map(OsStr::to_owned);
         let (Some(name), Some(dir)) = (name, path.parent()) else {
@@ -42,22 +43,22 @@ impl Folder {
         self.beside(&self.name)
     }
 
-    /// The same for another file there.
+    /// The same for another file in the directory.
     pub fn beside(&self, name: impl AsRef<OsStr>) -> PathBuf {
         path_of(&self.fd).join(name.as_ref())
     }
 }
 
-/// A path to an open directory, as long as it is open.
+/// A path to an open directory, valid while it is open.
 pub fn path_of(dir: &impl AsFd) -> PathBuf {
-    // What /proc has of our own files is open to us, whatever it is to others (proc(5)).
+    // Our own entries in /proc are always accessible to us (proc(5)).
     Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string())
 }
 
-/// Makes a directory with these permissions, if it is not there; afterwards it is there and no link.
+/// Creates a directory with these permissions unless it exists. On success it exists and is not a link.
 ///
 /// # Errors
-/// What the operating system said; also that a link or a file is in the way.
+/// The operating system's error, or that a link or a file is in the way.
 pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     let folder = Folder::of(path)?;
     let path = folder.file();
@@ -68,7 +69,7 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// The same with those above it.
+/// The same including its parents.
 ///
 /// # Errors
 /// As [`make_dir`].
@@ -82,10 +83,10 @@ pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Removes a file, or the link in its place.
+/// Removes a file, or a link in its place.
 ///
 /// # Errors
-/// What the operating system said; also that a link is on the way.
+/// The operating system's error, or that a link is on the way.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     std::fs::remove_file(Folder::of(path)?.file())
 }
@@ -93,23 +94,23 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 /// Removes an empty directory.
 ///
 /// # Errors
-/// What the operating system said; also that a link is on the way.
+/// The operating system's error, or that a link is on the way.
 pub fn remove_dir(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(Folder::of(path)?.file())
 }
 
-/// What is in a directory that is no link.
+/// Lists a directory that is not a link.
 ///
 /// # Errors
-/// What the operating system said; also that it is a link, or one is on the way.
+/// The operating system's error, or that it is a link, or one is on the way.
 pub fn list(dir: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path_of(&open(dir)?))
 }
 
-/// Opens a plain file for reading; a link is not followed, and a pipe does not keep us waiting.
+/// Opens a regular file for reading; does not follow a link and does not block on a pipe.
 ///
 /// # Errors
-/// What the operating system said; also that it is no plain file.
+/// The operating system's error, or that it is not a regular file.
 pub fn open_file(path: &Path) -> io::Result<File> {
     let folder = Folder::of(path)?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::RDONLY;
@@ -126,7 +127,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// `path` as it is now, without links: that of a file that is there, else its directory's.
+/// `path` with its links resolved now; for a file that does not exist, those of its directory.
 pub fn resolved(path: &Path) -> PathBuf {
     let there = std::fs::canonicalize(path).ok();
     let new = || {
@@ -143,20 +144,20 @@ const FLAGS: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY);
 
 #[cfg(target_os = "linux")]
-/// Opens a directory; a link is not followed, on the way or at the end.
+/// Opens a directory without following a link, on the way or at the end.
 ///
 /// # Errors
-/// What the operating system said; also that there is a link.
+/// The operating system's error, or that there is a link.
 pub fn open(dir: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
     use rustix::io::Errno;
     match openat2(CWD, dir, FLAGS, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(fd) => Ok(fd),
         Err(Errno::LOOP) => Err(io::Error::other(format!(
-            "`{}` leads through a link that was not there before",
+            "`{}` contains a symbolic link that did not exist before",
             dir.display()
         ))),
-        // A kernel before 5.6, or a filter.
+        // Linux before 5.6, or a seccomp filter.
         Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::open(dir, FLAGS, Mode::empty())?),
         Err(error) => Err(error.into()),
     }
@@ -166,7 +167,7 @@ pub fn open(dir: &Path) -> io::Result<OwnedFd> {
 /// Opens a directory.
 ///
 /// # Errors
-/// What the operating system said.
+/// The operating system's error.
 pub fn open(dir: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, dir, FLAGS, Mode::empty())?)
 }
@@ -186,15 +187,15 @@ mod tests {
         let folder = Folder::of(&path).unwrap();
         std::fs::write(folder.file(), "one").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
-        // Code puts a link in the place of the directory.
+        // Code replaces the directory with a link.
         std::fs::rename(work.join("sub"), work.join("old")).unwrap();
         std::os::unix::fs::symlink(&outside, work.join("sub")).unwrap();
         let error = Folder::of(&path).unwrap_err().to_string();
         assert!(
-            error.contains("a link that was not there before"),
+            error.contains("a symbolic link that did not exist before"),
             "{error}"
         );
-        // What was open stays what it was.
+        // The open directory is still the old one.
         std::fs::write(folder.file(), "two").unwrap();
         assert_eq!(
             std::fs::read_to_string(work.join("old/a.ipynb")).unwrap(),
@@ -220,7 +221,7 @@ mod tests {
         assert!(list(&link).is_err());
         assert_eq!(list(&outside).unwrap().count(), 2);
         assert_eq!(list(&outside.join("empty")).unwrap().count(), 1);
-        // The link itself is ours to remove.
+        // The link itself may be removed.
         remove_file(&link).unwrap();
         remove_dir(&outside.join("empty/er")).unwrap();
         assert!(outside.join("file").exists());

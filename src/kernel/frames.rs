@@ -1,8 +1,8 @@
-//! Tables that live in a Python kernel, looked into a window at a time: pandas, polars, arrays.
+//! Tables in a Python kernel, viewed one window at a time: pandas, polars, arrays.
 //!
-//! The kernel cuts, sorts and filters, so that a frame of any size costs what its window costs. It is asked by code that
-//! leaves nothing behind and has no limit of its own: what takes long is never interrupted, as an interrupt that is
-//! refused would end in the loss of the kernel. Who asks makes sure that no cell runs.
+//! The kernel slices, sorts and filters, so that a frame of any size costs only as much as its window. The code sent to
+//! it leaves nothing behind and has no timeout: a slow request is never interrupted, because ignoring the interrupt
+//! would end in the loss of the kernel. The caller makes sure that no cell runs.
 
 use std::collections::VecDeque;
 
@@ -15,15 +15,15 @@ use super::execution::{Execution, ExecutionEvent, OutputEvent};
 use super::{ExecuteOptions, Kernel, KernelError};
 
 const CODE: &str = include_str!("frames.py");
-/// Bytes of one line of an answer.
+/// Most bytes of one line of an answer.
 const LONGEST: usize = 64 << 20;
 
-/// What is asked of a table.
+/// A request about a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FrameRequest {
     /// The variable.
     pub name: String,
-    /// Only rows with this text in them, in any case.
+    /// Only rows that contain this text, ignoring case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// The column to sort by.
@@ -31,12 +31,12 @@ pub struct FrameRequest {
     pub sort: Option<String>,
     /// Largest first.
     pub descending: bool,
-    /// What of it.
+    /// The part of the table.
     #[serde(flatten)]
     pub what: FramePart,
 }
 
-/// What of a table is asked for.
+/// The part of a table that is requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum FramePart {
@@ -44,7 +44,7 @@ pub enum FramePart {
     Window {
         /// The first row.
         offset: u64,
-        /// How many.
+        /// How many rows.
         limit: u64,
     },
     /// One column: answered by one line with `profile`.
@@ -52,7 +52,7 @@ pub enum FramePart {
         /// Its name.
         column: String,
     },
-    /// All of it as a file: `size`, the bytes, `end`.
+    /// The whole table as a file: answered by `size`, the bytes, `end`.
     Export {
         /// `csv`, `parquet` or `xlsx`.
         format: &'static str,
@@ -62,27 +62,27 @@ pub enum FramePart {
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FramePiece {
-    /// Fields; `refused`, `message` and `hint` if it cannot be done.
+    /// JSON fields; `refused`, `message` and `hint` if it cannot be done.
     Fields(Value),
     /// Bytes of a file.
     Bytes(Vec<u8>),
 }
 
-/// An answer while it comes.
+/// A streaming answer.
 #[derive(Debug)]
 pub struct FrameAnswer {
     execution: Execution,
     nonce: String,
-    /// The beginning of a line.
+    /// The incomplete last line.
     line: String,
     pieces: VecDeque<FramePiece>,
 }
 
 impl Kernel {
-    /// Asks for something of a table.
+    /// Sends a request about a table.
     ///
     /// # Errors
-    /// [`KernelError::Unsupported`] where the kernel is not IPython's, or the kernel is gone.
+    /// [`KernelError::Unsupported`] if the kernel is not IPython; otherwise that the kernel is gone.
     pub async fn frame(&self, request: &FrameRequest) -> Result<FrameAnswer, KernelError> {
         let info = self.info().await?;
         if info.implementation != "ipython" {
@@ -91,7 +91,7 @@ impl Kernel {
                 what: "show its tables",
             });
         }
-        // What other threads print is no answer.
+        // Tells the answer from what other threads print.
         let nonce = format!("{} ", uuid::Uuid::new_v4().simple());
         let mut fields = serde_json::json!(request);
         fields["nonce"] = Value::from(nonce.as_str());
@@ -135,7 +135,7 @@ impl FrameAnswer {
         while let Some((line, after)) = rest.split_once('\n') {
             self.line.push_str(line);
             let line = std::mem::take(&mut self.line);
-            // What somebody else printed may stand before it.
+            // Other output may precede it on the line.
             let answer = line.find(&self.nonce);
             let answer = answer.and_then(|at| line.get(at + self.nonce.len()..));
             self.pieces.extend(answer.and_then(piece));

@@ -1,16 +1,16 @@
-//! Kernels of a Jupyter server, near or far: jupyter_server, Kernel Gateway, Enterprise Gateway, JupyterHub's user
+//! Kernels of a Jupyter server, local or remote: jupyter_server, Kernel Gateway, Enterprise Gateway, JupyterHub's user
 //! servers.
 //!
-//! [`rest`] starts, interrupts, restarts and ends them; `socket` makes the same `Link` of a websocket that `link`
-//! makes of a local kernel's sockets, so that the actor does not know the difference.
+//! [`rest`] starts, interrupts, restarts and ends them; `socket` turns a websocket into the same `Link` that `link`
+//! makes from a local kernel's sockets, so that the actor does not know the difference.
 //!
 //! Invariants:
-//! - The token is in request headers and nowhere else: not in URLs, logs, errors, or the kernel's environment.
-//! - Every request and every wait has an end, and nothing a server sends is read without a limit.
-//! - A connection that breaks is made again with the same session id, so that the server sends what was missed.
+//! - The token is sent in request headers only: never in URLs, logs, errors, or the kernel's environment.
+//! - Every request and every wait has a timeout, and everything a server sends is read with a size limit.
+//! - A broken connection is re-established with the same session id, so that the server sends what was missed.
 //!
-//! Deliberately not here: proxies (a gateway is reached directly, as its websocket must be), and files: the kernel's
-//! working directory is the server's.
+//! Deliberately not here: HTTP proxies (a gateway is reached directly, as its websocket must be), and files: the
+//! kernel's working directory is on the server.
 
 mod dial;
 mod frame;
@@ -31,21 +31,21 @@ pub(super) use remote::Remote;
 pub use rest::{Gateway, RemoteSpec, RemoteSpecs};
 use socket::connect;
 
-/// How `Authorization` names a token, unless the gateway was set up otherwise (`auth_scheme`).
+/// The `Authorization` scheme for a token, unless the gateway was configured otherwise (`auth_scheme`).
 pub const AUTH_SCHEME: &str = "token";
 
-/// Where a gateway is and how to be let in.
+/// Where a gateway is and how to authenticate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayOptions {
     /// Base URL with a slash at the end and without credentials: `http://host:8888/`, `https://hub/user/me/`.
     pub url: Url,
-    /// The token, if the server wants one.
+    /// The token, if the server requires one.
     pub token: Option<Token>,
     /// Mostly [`AUTH_SCHEME`]; some Enterprise Gateways want `Bearer`.
     pub auth_scheme: String,
 }
 
-/// Text that must not be shown: `Debug` hides it, and there is no `Display`.
+/// Secret text: `Debug` hides it, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -59,9 +59,9 @@ impl Token {
         &self.0
     }
 
-    /// `text` with every occurrence of the token blotted out: servers may quote it back.
+    /// `text` with every occurrence of the token masked: servers may quote it back.
     fn redact(&self, text: &str) -> String {
-        // A very short token is no secret, and blotting it out would garble ordinary words.
+        // A very short token is no secret, and masking it would garble ordinary words.
         if self.0.len() < 6 {
             return text.to_owned();
         }
@@ -76,8 +76,8 @@ impl fmt::Debug for Token {
 }
 
 impl GatewayOptions {
-    /// Reads a URL as a person copies it: `?token=` is taken out of it and comes before `token`, and so is the page
-    /// that Jupyter opens (`/lab`, `/tree`).
+    /// Parses a URL as copied from a browser: removes `?token=`, which takes precedence over `token`, and the page that
+    /// Jupyter opens (`/lab`, `/tree`).
     ///
     /// # Errors
     /// [`GatewayError::BadUrl`], which does not repeat the URL.
@@ -119,29 +119,29 @@ impl GatewayOptions {
     }
 }
 
-/// Why a gateway did not do what it was asked. Messages of servers are bounded, and free of the token.
+/// Why a gateway request failed. Texts from servers are truncated, and free of the token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GatewayError {
-    /// The URL cannot be one of a gateway.
+    /// The URL cannot be that of a gateway.
     #[error("the gateway's URL cannot be used: {reason}")]
     BadUrl {
         /// What is wrong with it.
         reason: String,
     },
-    /// Mostly: the system has no root certificates.
+    /// Usually: the system has no root certificates.
     #[error("TLS could not be set up: {reason}")]
     Tls {
         /// What the TLS layer said.
         reason: String,
     },
-    /// Nobody answered.
+    /// The gateway could not be reached.
     #[error("could not {doing}: gateway {url} cannot be reached ({reason})")]
     Unreachable {
         /// What was tried.
         doing: &'static str,
         /// The gateway.
         url: String,
-        /// What the operating system or the TLS layer said.
+        /// The operating system's or TLS layer's error.
         reason: String,
     },
     /// The answer did not come in time.
@@ -166,17 +166,17 @@ pub enum GatewayError {
         /// Whether we sent a token.
         with_token: bool,
     },
-    /// Enterprise Gateway starts kernels for named people only, and never for root.
+    /// Enterprise Gateway starts kernels for named users only, and never for root.
     #[error("could not {doing}: gateway {url} does not start kernels for this user: {reason}")]
     UserRefused {
         /// What was tried.
         doing: &'static str,
         /// The gateway.
         url: String,
-        /// Its words.
+        /// The server's text.
         reason: String,
     },
-    /// 404 for a kernel: culled, deleted, or the server was started anew.
+    /// 404 for a kernel: it was culled or deleted, or the server was restarted.
     #[error("could not {doing}: gateway {url} no longer has the kernel (it was culled or deleted)")]
     NoSuchKernel {
         /// What was tried.
@@ -184,14 +184,14 @@ pub enum GatewayError {
         /// The gateway.
         url: String,
     },
-    /// It has no kernelspec of that name.
+    /// The gateway has no kernelspec of that name.
     #[error("gateway {url} has no kernel `{name}`")]
     NoSuchSpec {
         /// The gateway.
         url: String,
-        /// What was wanted.
+        /// The name that was requested.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: Vec<String>,
     },
     /// Any other status.
@@ -203,27 +203,27 @@ pub enum GatewayError {
         url: String,
         /// The status.
         status: u16,
-        /// Its words.
+        /// The server's text.
         reason: String,
     },
-    /// The answer is not one of a Jupyter server.
-    #[error("could not {doing}: {url} does not answer as a Jupyter server does: {reason}")]
+    /// The answer is not that of a Jupyter server.
+    #[error("could not {doing}: {url} is not a Jupyter server: {reason}")]
     NotJupyter {
         /// What was tried.
         doing: &'static str,
         /// The gateway.
         url: String,
-        /// What is odd.
+        /// What is unexpected about it.
         reason: String,
     },
 }
 
 impl GatewayError {
-    /// What the person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::BadUrl { .. } => {
-                "name it as the browser shows it, for example http://gpu-box:8888/ or https://hub.example.org/user/me/"
+                "use the URL from the browser's address bar, for example http://gpu-box:8888/ or https://hub.example.org/user/me/"
                     .to_owned()
             }
             Self::Tls { .. } => "install the system's root certificates (`ca-certificates`)".to_owned(),
@@ -246,7 +246,7 @@ impl GatewayError {
         })
     }
 
-    /// Whether trying again may help: the network or the server had a bad moment.
+    /// Whether retrying may help: the network or the server had a temporary problem.
     fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
@@ -262,7 +262,7 @@ impl GatewayError {
     }
 }
 
-/// What is at the bottom of an error: the words of the operating system or of the TLS layer.
+/// The innermost cause of an error: the text of the operating system or of the TLS layer.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {

@@ -2,25 +2,25 @@
 //!
 //! The kernel runs code that nobody has read, and that code can write to the kernel's sockets. `zeromq` 0.7
 //! reserves as much memory as a frame header announces, so nine forged bytes abort our whole process. A [`Guard`]
-//! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies
-//! bytes both ways while it reads the frame headers (ZMTP 3.1, RFC 37). What breaks the protocol cuts the
-//! connection. After the handshake messages can come from the guard itself, and go to it (docs/adr/0018). The guard also
-//! says when the kernel's end closes, which `zeromq`'s `recv` never does.
+//! therefore listens on a private unix socket for one connection of ours, opens one to the kernel, and copies bytes
+//! both ways while it reads the frame headers (ZMTP 3.1, RFC 37). A protocol violation cuts the connection. After the
+//! handshake, messages can bypass our socket through the queues of [`Direct`] (docs/adr/0018). The guard also reports
+//! when the kernel closes its end, which `zeromq`'s `recv` never does.
 //!
-//! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must not cost the kernel its
-//! life nor us the memory: an empty frame passes in its place, and [`GuardEvent::Emptied`] says so, with the file that
-//! it went to while it came, if there is a folder for such. The signature of that message no longer fits.
+//! A frame that is honest but too large (`print("x" * 10**8)` is one frame of 100 MB) must neither kill the kernel nor
+//! use up our memory: an empty frame replaces it, and [`GuardEvent::Emptied`] reports it, with the file that it was
+//! written to if there is a folder for such frames. The signature of that message no longer matches.
 //!
 //! Invariants:
 //! - No byte of a frame that is refused or emptied reaches `zeromq`.
-//! - A command reaches `zeromq` only if it is `READY`; `PING` is answered here, for `zeromq` cannot.
-//! - Memory is one chunk a direction, and towards us [`GuardLimits::spool`] and, where messages come from here, one batch
-//!   and one message; towards the kernel what the queue of [`Direct`] has room for. A side that does not read stops the
-//!   other side from writing.
+//! - A command reaches `zeromq` only if it is `READY`. The guard answers `PING`, because `zeromq` cannot.
+//! - Memory use is one chunk per direction, plus towards us [`GuardLimits::spool`] and, with [`Direct`], one batch and
+//!   one message; towards the kernel, the capacity of the queue of [`Direct`]. A side that does not read blocks the
+//!   writes of the other.
 //! - The last [`GuardEvent`] is `Hostile` or `Closed`, after both connections are cut. A dropped guard sends none.
 //!
-//! Deliberately not here: what the frames say (`jupyter::wire`), and who does something about a lost connection
-//! (the kernel's actor).
+//! Deliberately not here: what the frames mean (`jupyter::wire`), and the reaction to a lost connection (the kernel's
+//! actor).
 
 mod collect;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -60,40 +60,42 @@ use super::oversize::Oversize;
 use crate::jupyter::connection::Endpoint;
 use crate::task::{self, Task};
 
-/// What is copied at once, at most. A chunk a direction is all that a guard buffers.
+/// Most bytes copied at once: the buffer of one direction.
 const CHUNK: usize = 64 * 1024;
-/// What is copied at once while there is little: most connections are silent most of the time.
+/// Buffer size while traffic is low: most connections are silent most of the time.
 const SMALL_CHUNK: usize = 4 * 1024;
-/// For what a kernel wrote before it stopped reading.
+/// How long we keep reading from a kernel after it stopped reading from us.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Unanswered `PING`s that are remembered; a kernel that sends more gets fewer answers.
+/// Most unanswered `PING`s to remember; a kernel that sends more gets fewer answers.
 const PONGS: usize = 4;
 
 /// How much a kernel may send at once, and how long it may take to say hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardLimits {
-    /// Bytes of one frame, else it is emptied. `zeromq` sets this much aside before the bytes come.
+    /// Most bytes of one frame; a larger one is emptied. `zeromq` allocates this much before the bytes come.
     pub frame: u64,
-    /// Bytes of all frames of one message, else those that are too much are emptied: what `zeromq` collects
-    /// before it hands the message over.
+    /// Most bytes of all frames of one message; frames beyond it are emptied. `zeromq` collects a message before it
+    /// returns it.
     pub message: u64,
-    /// Bytes of a frame that is emptied; more is a forged header.
+    /// Most bytes of an emptied frame; more is a forged header.
     pub discard: u64,
-    /// Frames of one message; more is hostile.
+    /// Most frames of one message; more is hostile.
     pub frames_per_message: usize,
-    /// Bytes of the kernel that are taken before our own socket has room for them: a kernel that waits drops messages.
+    /// Bytes that are read from the kernel before our own socket has room for them: a kernel that must wait drops
+    /// messages.
     pub spool: usize,
-    /// From the guard's start until both connections stand; a kernel that is slow to start needs it.
+    /// From the guard's start until both connections stand; allows for a kernel that starts slowly.
     pub connect: Duration,
     /// From then until the kernel has sent its greeting and `READY`.
     pub handshake: Duration,
-    /// Silence inside a message; more is a forged header, for a kernel has the whole message when it begins.
+    /// Longest silence inside a message; more is a forged header, because a kernel has the whole message when it starts
+    /// to send.
     pub stall: Duration,
 }
 
 impl Default for GuardLimits {
-    /// A 20 MB image is a 27 MB frame; ipykernel sends what is printed in 0.2 s as one frame; widgets send a
-    /// frame a buffer, some have hundreds.
+    /// A 20 MB image is a 27 MB frame; ipykernel sends what is printed within 0.2 s as one frame; widgets send one
+    /// frame per buffer, some hundreds of them.
     fn default() -> Self {
         Self {
             frame: 40 << 20,
@@ -109,17 +111,17 @@ impl Default for GuardLimits {
     }
 }
 
-/// What a guard has to say about its kernel.
+/// What a guard reports about its kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardEvent {
-    /// A frame was too large and an empty one passed in its place. The guard goes on. Left out when nobody takes
-    /// the events; the message with the signature that does not fit still comes.
+    /// A frame was too large and was replaced by an empty one. The guard goes on. Dropped if the event queue is full;
+    /// the message with the mismatched signature still arrives.
     Emptied {
         /// The name that the guard was started with.
         name: String,
         /// How large the frame was.
         bytes: u64,
-        /// Where it is, if it could be written.
+        /// Where the frame was saved, if that succeeded.
         file: Option<PathBuf>,
     },
     /// The kernel sent what `zeromq` must not see; both connections are cut.
@@ -129,48 +131,48 @@ pub enum GuardEvent {
         /// What it sent.
         reason: Violation,
     },
-    /// A connection ended, or never came to be.
+    /// A connection ended or was never established.
     Closed {
         /// The name that the guard was started with.
         name: String,
-        /// Which, and why.
+        /// Which one, and why.
         cause: Closing,
     },
 }
 
-/// How a connection ended that broke no rule.
+/// How a connection ended without a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Closing {
-    /// The kernel closed its end: it has died, or shuts down.
+    /// The kernel closed its end: it died or is shutting down.
     #[error("the kernel closed its end")]
     Kernel,
     /// Our own socket was dropped.
     #[error("our own socket was closed")]
     Client,
-    /// Our own socket did not connect in [`GuardLimits::connect`].
+    /// Our own socket did not connect within [`GuardLimits::connect`].
     #[error("our own socket did not connect")]
     Unused,
-    /// The kernel's socket could not be reached in [`GuardLimits::connect`].
+    /// The kernel's socket could not be reached within [`GuardLimits::connect`].
     #[error("the kernel's socket could not be reached within {waited:?} ({kind})")]
     Unreachable {
-        /// How long was tried.
+        /// How long we tried.
         waited: Duration,
-        /// What the last attempt said.
+        /// The last attempt's error.
         kind: io::ErrorKind,
     },
 }
 
-/// The queues of a connection whose messages do not go through our socket once it has shaken hands.
+/// The queues of a connection whose messages bypass our socket after the handshake.
 #[derive(Debug)]
 pub struct Direct {
-    /// What the kernel sends; nothing more comes out at our socket.
+    /// What the kernel sends; none of it reaches our socket.
     pub received: mpsc::Sender<Batch>,
-    /// What it shall get: messages as [`encode`] makes them. It can have them only between what our socket sends.
+    /// What to send to the kernel: messages made by [`encode`], inserted only between those of our socket.
     pub to_send: mpsc::Receiver<Bytes>,
 }
 
-/// One guarded connection. It ends when either side ends or breaks a rule, or when this is dropped; drop the
-/// `zeromq` socket first, then what it has sent still reaches the kernel.
+/// One guarded connection. It ends when either side ends or breaks a rule, or when this is dropped. Drop the `zeromq`
+/// socket first, so that what it has sent still reaches the kernel.
 #[derive(Debug)]
 pub struct Guard {
     path: PathBuf,
@@ -178,9 +180,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Listens at `listen_dir/name` and waits for our socket, then for the kernel's. `listen_dir` is ours alone
-    /// (mode 0700) and out of the kernel's sight; the path has at most 107 bytes; `name` goes into the event.
-    /// Our socket's `connect` returns as soon as the kernel has shaken hands. Call it inside a tokio runtime.
+    /// Listens at `listen_dir/name` and waits for our socket, then for the kernel's. `listen_dir` is ours alone (mode
+    /// 0700) and invisible to the kernel; the path has at most 107 bytes; events carry `name`. Our socket's `connect`
+    /// returns as soon as the kernel has shaken hands. Call it inside a tokio runtime.
     pub fn start(
         upstream: Endpoint,
         listen_dir: &Path,
@@ -191,7 +193,7 @@ impl Guard {
         Self::start_keeping(upstream, listen_dir, name, limits, None, None, lost)
     }
 
-    /// The same, and frames that are too large go to files, and messages through the queues of `direct`.
+    /// The same, but oversized frames are saved to files and messages go through the queues of `direct`.
     ///
     /// # Errors
     /// As [`Guard::start`].
@@ -210,14 +212,14 @@ impl Guard {
         let task = task::spawn("guard", async move {
             let emptied = |bytes, file| {
                 let name = name.clone();
-                // Full: the end of the guard must not have to wait for this.
+                // If the queue is full, drop it: the final event must not wait.
                 let _ = lost.try_send(GuardEvent::Emptied { name, bytes, file });
             };
             let event = match stand(&upstream, door, limits, oversize, direct, emptied).await {
                 Ending::Hostile(reason) => GuardEvent::Hostile { name, reason },
                 Ending::Closed(cause) => GuardEvent::Closed { name, cause },
             };
-            // An error says that the kernel's actor has gone, so nobody needs to know.
+            // An error means that the kernel's actor has gone, so nobody needs the event.
             let _ = lost.send(event).await;
         });
         Ok(Self { path, _task: task })
@@ -234,7 +236,7 @@ enum Ending {
     Closed(Closing),
 }
 
-/// The listening socket, whose file goes when it does.
+/// The listening socket; its file is removed on drop.
 struct Door {
     listener: UnixListener,
     path: PathBuf,
@@ -246,12 +248,12 @@ impl Door {
         Ok(Self { listener, path })
     }
 
-    /// Lets one connection of our own process in and closes the door.
+    /// Accepts one connection from our own process and closes the listener.
     async fn admit(self) -> io::Result<UnixStream> {
         let ours = i32::try_from(std::process::id()).ok();
         loop {
             let (stream, _) = self.listener.accept().await?;
-            // Where the system does not name the peer's process, the directory's mode has to do.
+            // If the system does not report the peer's process, the directory's mode has to suffice.
             match stream.peer_cred()?.pid() {
                 Some(peer) if Some(peer) != ours => {}
                 Some(_) | None => return Ok(stream),
@@ -262,7 +264,7 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // Failing leaves a dead socket file in a directory that is removed with the kernel.
+        // A failure leaves a dead socket file in a directory that is removed with the kernel.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -304,7 +306,7 @@ async fn stand(
     }
 }
 
-/// [`relay`] to whichever kind of socket the kernel has.
+/// [`relay`] for whichever kind of socket the kernel has.
 async fn between(
     ours: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     to_send: Option<mpsc::Receiver<Bytes>>,
@@ -321,7 +323,7 @@ async fn between(
     }
 }
 
-/// Both directions in one task, so that neither outlives the other.
+/// Runs both directions in one task, so that neither outlives the other.
 async fn relay(
     (from_client, to_client): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     to_send: Option<mpsc::Receiver<Bytes>>,
@@ -332,7 +334,7 @@ async fn relay(
 ) -> Ending {
     let (asked, answers) = mpsc::channel(PONGS);
     let note = |note| match note {
-        // Full: the kernel asks faster than it reads answers.
+        // Full: the kernel sends pings faster than it reads the answers.
         Note::Answer(pong) => drop(asked.try_send(pong)),
         Note::Emptied(bytes, file) => emptied(bytes, file),
     };
@@ -342,14 +344,14 @@ async fn relay(
     tokio::select! {
         ending = &mut inward => ending,
         closing = outward => match closing {
-            // The kernel no longer reads, but what it wrote before must still arrive.
+            // The kernel no longer reads, but what it already wrote must still arrive.
             Closing::Kernel => timeout(LAST_WORDS, inward).await.unwrap_or(Ending::Closed(closing)),
             Closing::Client | Closing::Unused | Closing::Unreachable { .. } => Ending::Closed(closing),
         },
     }
 }
 
-/// Kernel to client: every byte is judged before it is passed on.
+/// Kernel to client: scans every byte before it is passed on.
 async fn inward(
     kernel: impl AsyncRead + Unpin,
     client: impl AsyncWrite + Unpin,
@@ -359,7 +361,7 @@ async fn inward(
 ) -> Ending {
     let mut client = Spool::new(client, limits.spool);
     let ending = pass_on(kernel, &mut client, scanner, note, limits).await;
-    // What was good before the end still arrives. Our own socket can be gone by now.
+    // Good bytes from before the end still arrive, unless our own socket has gone.
     let _ = client.drain().await;
     ending
 }
@@ -417,7 +419,7 @@ async fn pass_on(
     }
 }
 
-/// Where bytes are read to: small until a read fills it, and again when there is little.
+/// The read buffer: grows when a read fills it, and shrinks when reads are small.
 struct Buffer(Vec<u8>);
 
 impl Buffer {
@@ -425,7 +427,7 @@ impl Buffer {
         Self(vec![0; SMALL_CHUNK])
     }
 
-    /// Takes the size for the next read, after one of so many bytes.
+    /// Chooses the size for the next read after one of `count` bytes.
     fn fit(&mut self, count: usize) {
         let wanted = if count == self.0.len() {
             CHUNK

@@ -1,4 +1,4 @@
-//! What a [`Kernel`] does with messages of widgets and with outputs that come late.
+//! Widget messages and late outputs of a [`Kernel`].
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,7 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Closed`].
     pub async fn send_comm(&self, id: &str, data: Value) -> Result<(), KernelError> {
-        // Nothing answers it.
+        // There is no reply.
         let (reply, _) = oneshot::channel();
         let content = Content::Other {
             msg_type: "comm_msg".to_owned(),
@@ -31,8 +31,8 @@ impl Kernel {
             .map_err(|_| KernelError::Closed)
     }
 
-    /// From now on, outputs of executions that have finished go `to` there, until this life of the kernel ends: say
-    /// it again after a restart. The latest call counts.
+    /// Sends outputs of finished executions `to` this channel, until this life of the kernel ends: call it again after
+    /// a restart. The latest call wins.
     ///
     /// # Errors
     /// [`KernelError::Closed`].

@@ -1,4 +1,4 @@
-//! Where a kernel runs: what can be done with it besides talking to it.
+//! Where a kernel runs, and what can be done with it besides messages.
 
 mod adopted;
 mod kept;
@@ -17,12 +17,12 @@ pub use super::exit_reason::ExitReason;
 use super::gateway::Remote;
 use super::sandbox::Cage;
 
-/// What stands behind a connection.
+/// What runs the kernel.
 #[derive(Debug)]
 pub(super) enum Host {
     /// A process of ours: it ends when we do.
     Local(Box<Process>),
-    /// A process that an earlier one of ours has kept: it ends when we say so.
+    /// A process that an earlier process of ours kept: it ends when we say so.
     Kept(Kept),
     /// A kernel that a gateway runs for us: it ends when we say so.
     Gateway(Box<Remote>),
@@ -31,7 +31,7 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Whether it is ours to end, and so to restart.
+    /// Whether we may end it, and so restart it.
     pub(super) fn is_ours(&self) -> bool {
         match self {
             Self::Local(_) | Self::Kept(_) | Self::Gateway(_) => true,
@@ -39,7 +39,7 @@ impl Host {
         }
     }
 
-    /// Whether it goes on without us.
+    /// Whether it keeps running after we exit.
     pub(super) fn is_kept(&self) -> bool {
         match self {
             Self::Local(process) => process.is_kept(),
@@ -48,8 +48,7 @@ impl Host {
         }
     }
 
-    /// Whether it is asked to end by a `shutdown_request`. A gateway would take that for a death and start the kernel
-    /// again.
+    /// Whether a `shutdown_request` ends it. A gateway would take the exit for a crash and restart the kernel.
     pub(super) fn ends_by_message(&self) -> bool {
         match self {
             Self::Local(_) | Self::Kept(_) => true,
@@ -57,7 +56,7 @@ impl Host {
         }
     }
 
-    /// SIGINT, where there is a process to send it to; a gateway does what the kernelspec says.
+    /// Sends SIGINT if there is a process; a gateway does what the kernelspec says.
     pub(super) fn interrupt(&self) {
         match self {
             Self::Local(process) => process.interrupt(),
@@ -67,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Ends it at once, with all that it started.
+    /// Kills it at once, with everything it started.
     pub(super) async fn kill(&mut self) {
         match self {
             Self::Local(process) => {
@@ -83,18 +82,18 @@ impl Host {
         }
     }
 
-    /// Waits until it has ended, as far as that can be seen from here. Cancel-safe.
+    /// Waits until it has ended, as far as we can see that. Cancel-safe.
     pub(super) async fn wait(&mut self) -> ExitReason {
         match self {
             Self::Local(process) => process.wait().await,
             Self::Kept(process) => process.wait().await,
             Self::Gateway(remote) => remote.wait().await,
-            // Its sockets tell.
+            // Its sockets report the end.
             Self::Attached => std::future::pending().await,
         }
     }
 
-    /// Gives it `grace` to end by itself, then makes it. What a gateway shall start again it ends by itself.
+    /// Gives it `grace` to exit by itself, then kills it. For a restart, a gateway ends the kernel itself.
     pub(super) async fn end(&mut self, restart: bool, grace: Duration) -> ExitReason {
         match self {
             Self::Local(process) => process.end(grace).await,
@@ -116,7 +115,7 @@ impl Host {
         }
     }
 
-    /// The id of its process, where it is one of ours and runs.
+    /// The process id, if we own the process and it runs.
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
             Self::Local(process) => process.id(),
@@ -125,7 +124,7 @@ impl Host {
         }
     }
 
-    /// The processes that confine it and have to be ended with it.
+    /// The processes that confine it and have to end with it.
     pub(super) fn around(&self) -> Vec<u32> {
         match self {
             Self::Local(process) => process

@@ -1,7 +1,7 @@
-//! A queue to a socket that never makes its sender wait: a kernel that reads nothing must not hold up interrupts.
+//! A queue to a socket that never blocks its sender: a kernel that reads nothing must not delay interrupts.
 //!
-//! Invariants: order is kept; what the bounded queue has no room for waits in a backlog, which is bounded in bytes
-//! ([`BACKLOG`]) and moved on by a task of its own. Without a backlog nothing is between the sender and the queue.
+//! Invariants: order is kept; what exceeds the bounded queue waits in a backlog, which is bounded in bytes
+//! ([`BACKLOG`]) and emptied by a task of its own. Without a backlog, senders use the queue directly.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::task;
 
-/// Bytes that may wait beside the queue.
+/// Most bytes in the backlog.
 pub(super) const BACKLOG: usize = 64 << 20;
 
 /// The sending side.
@@ -25,16 +25,16 @@ pub(super) struct Lane<T> {
 struct Backlog<T> {
     waiting: VecDeque<(T, usize)>,
     bytes: usize,
-    /// Whether a task moves on what waits.
+    /// Whether a task is emptying the backlog.
     is_served: bool,
 }
 
 /// Why a message was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsent {
-    /// Too much waits.
+    /// The backlog is full.
     Full,
-    /// Nobody receives any more.
+    /// The receiver is gone.
     Closed,
 }
 
@@ -50,15 +50,15 @@ impl<T: Send + 'static> Lane<T> {
         }
     }
 
-    /// Whether one more message would be taken.
+    /// Whether one more message would be accepted.
     pub(super) fn has_room(&self) -> bool {
         lock(&self.backlog).bytes < BACKLOG
     }
 
-    /// Sends `item`, which has `bytes`. A single large one is taken when less than the bound waits.
+    /// Sends `item` of `bytes` bytes. A single large item is accepted while the backlog is below its limit.
     ///
     /// # Errors
-    /// [`Unsent`]; it is dropped.
+    /// [`Unsent`]; the item is dropped.
     pub(super) fn send(&self, item: T, bytes: usize) -> Result<(), Unsent> {
         let mut backlog = lock(&self.backlog);
         let item = if backlog.is_served {
@@ -77,7 +77,7 @@ impl<T: Send + 'static> Lane<T> {
         backlog.waiting.push_back((item, bytes));
         if !std::mem::replace(&mut backlog.is_served, true) {
             let (queue, backlog) = (self.queue.clone(), Arc::clone(&self.backlog));
-            // It ends when nothing waits, or with the receiver.
+            // Ends when the backlog is empty, or with the receiver.
             task::spawn("kernel backlog", move_on(queue, backlog)).detach();
         }
         Ok(())
@@ -124,7 +124,7 @@ mod tests {
         for number in 50..200 {
             assert_eq!(received.recv().await, Some(number));
         }
-        // The backlog is gone: the queue is used again.
+        // The backlog is empty: the queue is used directly again.
         while lock(&lane.backlog).is_served {
             tokio::task::yield_now().await;
         }

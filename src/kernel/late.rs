@@ -1,8 +1,8 @@
-//! Outputs that come after their execution has finished: of threads, of child processes, of kernels that say `idle` too
-//! early. They still belong to their own cell, and never to the one that runs now.
+//! Outputs that come after their execution has finished: from threads, from child processes, from kernels that send
+//! `idle` too early. They belong to their own cell, never to the one that runs now.
 //!
-//! Bounded in number and bytes, apart from what is on its way to running cells: who does not listen must not stop them.
-//! What has no room is dropped, and said so with the next that has.
+//! Bounded in number and bytes, separately from messages to running cells, so that a slow listener cannot stop them.
+//! Excess outputs are dropped; the next one delivered says how many.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::OutputEvent;
 
-/// Finished executions that are remembered.
+/// Most finished executions remembered.
 const REMEMBERED: usize = 256;
-/// Outputs that may wait for the listener.
+/// Most outputs queued for the listener.
 const WAITING: usize = 256;
-/// Their bytes.
+/// Most bytes of them.
 const WAITING_BYTES: usize = 8 << 20;
 
-/// An output of an execution that has finished.
+/// An output of a finished execution.
 #[derive(Debug)]
 pub struct Late {
     /// [`super::Execution::id`].
@@ -33,13 +33,13 @@ pub fn late_outputs() -> (mpsc::Sender<Late>, mpsc::Receiver<Late>) {
     mpsc::channel(WAITING)
 }
 
-/// Which executions have finished, and who wants to know what still comes of them.
+/// Which executions have finished, and who listens for their late outputs.
 #[derive(Debug)]
 pub(super) struct LateOutputs {
     finished: VecDeque<String>,
-    /// Asides that have finished: what still comes of them belongs to cells.
+    /// Finished asides: their late outputs belong to cells.
     asides: VecDeque<String>,
-    /// The newest cell that has finished.
+    /// The last cell that finished.
     latest: Option<String>,
     listener: Option<mpsc::Sender<Late>>,
     room: Arc<Semaphore>,
@@ -77,29 +77,29 @@ impl LateOutputs {
         ids.push_back(execution);
     }
 
-    /// Whether `execution` is a cell that has finished.
+    /// Whether `execution` is a finished cell.
     pub(super) fn knows(&self, execution: &str) -> bool {
         self.finished.iter().any(|id| id == execution)
     }
 
-    /// Whether it is an aside that has finished.
+    /// Whether it is a finished aside.
     pub(super) fn knows_aside(&self, execution: &str) -> bool {
         self.asides.iter().any(|id| id == execution)
     }
 
-    /// The newest cell that has finished.
+    /// The last cell that finished.
     pub(super) fn latest(&self) -> Option<&str> {
         self.latest.as_deref()
     }
 
-    /// Passes on an output of `bytes`.
+    /// Passes on an output of this many bytes.
     pub(super) fn tell(&mut self, execution: &str, output: OutputEvent, bytes: usize) {
         let Some(listener) = &self.listener else {
             return;
         };
         if self.dropped > 0 {
             let what = format!(
-                "{} outputs that came after the end of their cell are not kept",
+                "{} outputs that arrived after their cell had finished were dropped",
                 self.dropped
             );
             let lost = Late {
@@ -147,7 +147,7 @@ mod tests {
         assert!(listener.try_recv().is_ok());
         tell(&mut late, 1);
         let next = listener.try_recv().unwrap();
-        let words = "1 outputs that came after the end of their cell are not kept".to_owned();
+        let words = "1 outputs that arrived after their cell had finished were dropped".to_owned();
         assert_eq!(next.output, OutputEvent::Lost(words));
         assert!(listener.try_recv().is_ok());
     }

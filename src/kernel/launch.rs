@@ -15,59 +15,59 @@ use super::secrets::is_secret;
 use super::source::{KernelSource, command, ipykernel_at};
 use crate::jupyter::kernelspec::KernelSpec;
 
-/// Tells a kernel who started it.
+/// Tells a kernel its parent's process id.
 const PARENT: &str = "JPY_PARENT_PID";
 
-/// Variables about the process around us, which would mislead a kernel: ipykernel ends when the kernel that we were started
-/// from does, and under pytest it leaves the output of subprocesses alone and cannot be copied.
+/// Variables about our own parents, which would mislead a kernel: ipykernel exits when the kernel that we were started
+/// from does, and under pytest it does not capture the output of subprocesses and cannot be copied.
 const OF_OTHERS: [&str; 2] = [PARENT, "PYTEST_CURRENT_TEST"];
 
-/// Variables that say in which encoding a program writes (POSIX, section 8.2).
+/// Variables that choose a program's character encoding (POSIX, section 8.2).
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 
-/// How to run a kernel. Directories and environment are values: this floor reads neither.
+/// How to run a kernel. Directories and environment are passed in: this module reads neither.
 #[derive(Clone, PartialEq)]
 pub struct LaunchOptions {
     /// Which kernel.
     pub kernel: KernelSource,
     /// Working directory of the kernel.
     pub cwd: PathBuf,
-    /// The environment to start from; secrets are taken out of it here.
+    /// The environment to start from; secrets are removed from it here.
     pub env: Vec<(String, String)>,
     /// The Jupyter runtime directory: the connection file goes here, mode 0600.
     pub runtime_dir: PathBuf,
-    /// Where short-lived directories for sockets may be made (`$XDG_RUNTIME_DIR` or `/tmp`).
+    /// Where short-lived socket directories go (`$XDG_RUNTIME_DIR` or `/tmp`).
     pub socket_root: PathBuf,
-    /// Name of the person, for message headers.
+    /// User name for message headers.
     pub username: String,
-    /// How long the kernel may take until it answers.
+    /// How long the kernel may take to answer.
     pub ready_timeout: Duration,
     /// Where outputs go that are too large to pass through us; without it they are lost.
     pub oversize: Option<Oversize>,
-    /// The Jupyter server that starts it, instead of us; then `kernel.spec` is the server's, and directories are not
-    /// used.
+    /// The Jupyter server that starts the kernel instead of us. Then `kernel.spec` is the server's, and the directories
+    /// are unused.
     pub gateway: Option<GatewayOptions>,
-    /// The connection file of a kernel that runs already: it is used instead, and left running.
+    /// The connection file of a running kernel: it is used instead, and left running.
     pub existing: Option<PathBuf>,
-    /// Whether the kernel goes on when its last handle is dropped or this process is gone; only
-    /// [`super::Kernel::shutdown`] ends it then.
+    /// Whether the kernel keeps running when its last handle is dropped or this process exits; then only
+    /// [`super::Kernel::shutdown`] ends it.
     pub keep: bool,
-    /// A kernel that an earlier process has kept: it is used again if it still runs.
+    /// A kernel that an earlier process kept: it is used again if it still runs.
     pub adopt: Option<KeptKernelChoice>,
-    /// How it is confined. Of one that runs already or that a gateway starts, nothing is.
+    /// How the kernel is confined. Has no effect on one that runs already or that a gateway starts.
     pub sandbox: Sandbox,
 }
 
 /// A kernel that an earlier process has kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptKernelChoice {
-    /// How it is reached.
+    /// Its connection file.
     pub connection_file: PathBuf,
-    /// How long it may be busy with what it was given before.
+    /// How long it may still be busy with earlier code.
     pub patience: Duration,
 }
 
-/// Without a value of the environment or of the kernelspec's: a log must not have what a kernel must not have.
+/// Omits the values of the environment and the kernelspec's variables: logs must not contain secrets.
 impl fmt::Debug for LaunchOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variables: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
@@ -111,7 +111,7 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
     let mut env = environment(&options.env, kernel);
     let end = if options.keep {
         files.keep(true);
-        // ipykernel would end with us.
+        // Otherwise ipykernel would exit with us.
         env.retain(|(name, _)| name != PARENT);
         EndOf::Itself { log: files.log() }
     } else {
@@ -149,7 +149,7 @@ pub(super) async fn launch(options: &LaunchOptions) -> Result<(KernelFiles, Host
     Ok((files, Host::Local(Box::new(process))))
 }
 
-/// Whether a kernel that we start can copy itself (`checkpoint`): ipykernel, as a process of this Linux.
+/// Whether a kernel that we start can copy itself (`checkpoint`): only ipykernel as a native Linux process can.
 pub(super) fn can_be_copied(spec: &KernelSpec, sandbox: &Sandbox) -> bool {
     let is_process = match sandbox {
         Sandbox::Full => true,
@@ -158,7 +158,7 @@ pub(super) fn can_be_copied(spec: &KernelSpec, sandbox: &Sandbox) -> bool {
     cfg!(target_os = "linux") && is_process && ipykernel_at(&spec.argv).is_some()
 }
 
-/// Takes over the kernel that an earlier process has kept, if it still runs.
+/// Takes over the kernel that an earlier process kept, if it still runs.
 pub(super) async fn adopt(
     connection_file: &Path,
     options: &LaunchOptions,
@@ -181,7 +181,7 @@ pub(super) async fn adopt(
     }
 }
 
-/// The person's environment without secrets, then what the spec sets (`${NAME}` refers to the person's).
+/// The user's environment without secrets, then the spec's variables (`${NAME}` refers to the user's).
 pub(super) fn environment(
     base: &[(String, String)],
     kernel: &KernelSource,
@@ -191,14 +191,14 @@ pub(super) fn environment(
         .filter(|(name, value)| !is_secret(name, value) && !OF_OTHERS.contains(&name.as_str()))
         .cloned()
         .collect();
-    // Without a locale, as in most containers, R and others write no letters but ASCII.
+    // Without a locale, as in most containers, R and others write only ASCII letters.
     if !env
         .iter()
         .any(|(name, value)| LOCALE.contains(&name.as_str()) && !value.is_empty())
     {
         env.push(("LANG".to_owned(), "C.UTF-8".to_owned()));
     }
-    // ipykernel ends itself when this process is gone, and keeps its start-up note to itself.
+    // ipykernel exits when this process does, and does not print its start-up note.
     env.push((PARENT.to_owned(), std::process::id().to_string()));
     for (name, value) in &kernel.spec.env {
         let value = base.iter().fold(value.clone(), |value, (name, own)| {
@@ -219,7 +219,7 @@ pub(super) fn environment(
     env
 }
 
-/// An environment's own programs come first, as where it is activated: `!pip` is its pip.
+/// Puts an environment's own programs first, as activating it would: `!pip` is its pip.
 fn put_first(env: &mut Vec<(String, String)>, bin: &Path) {
     let Some(bin) = bin.to_str() else {
         return;
@@ -231,7 +231,7 @@ fn put_first(env: &mut Vec<(String, String)>, bin: &Path) {
     }
 }
 
-/// What a gateway's kernel gets: the person's `KERNEL_*` variables without secrets, among them always their name.
+/// Variables for a gateway's kernel: the user's `KERNEL_*` without secrets, and always their name.
 pub(super) fn gateway_environment(options: &LaunchOptions) -> Vec<(String, String)> {
     const NAME: &str = "KERNEL_USERNAME";
     let mut env: Vec<(String, String)> = options

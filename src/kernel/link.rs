@@ -1,8 +1,8 @@
-//! The four channels of one connection to a kernel, as two queues (transport is a value, not a trait).
+//! The four channels of one connection to a kernel, as two queues (the transport is a value, not a trait).
 //!
-//! Invariants: every guard has its own reader task from connect to close, so that a kernel's send queue never
-//! fills up because we are busy; what has been read and not yet been consumed is bounded in bytes
-//! ([`IN_FLIGHT_BYTES`]); when a socket is lost the reader of the queue is told.
+//! Invariants: every guard has its own reader task from connect to close, so that a kernel's send queue never fills up
+//! because we are busy; bytes read but not yet consumed are bounded ([`IN_FLIGHT_BYTES`]); the loss of a socket is
+//! reported to the reader of the queue.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::{self, Signer, WireError};
 use crate::task::{self, Task};
 
-/// Bytes of iopub messages that may be on their way through us at any time. A single larger message passes alone.
+/// Most bytes of iopub messages in flight at any time. A single larger message passes alone.
 pub(super) const IN_FLIGHT_BYTES: usize = 32 << 20;
 
-/// What a message may take in memory: small values take up to twenty times what they take on the wire.
+/// Most memory for one message: small values take up to twenty times their size on the wire.
 pub(super) const HEAVIEST: usize = 128 << 20;
 
-/// What a message to a gateway has besides its content, roughly.
+/// Rough size of a message to a gateway besides its content.
 const HEADERS: usize = 4 << 10;
 
-/// Messages waiting in a queue; they are bounded in bytes as well, this only bounds the count.
+/// Most messages in a queue, in addition to the limit on bytes.
 pub(super) const QUEUE: usize = 1024;
 
 /// The channels of one connection.
@@ -45,41 +45,41 @@ pub(super) struct Link {
     _guards: Vec<Guard>,
 }
 
-/// Where messages to a kernel go.
+/// Where messages to a kernel are sent.
 #[derive(Debug)]
 enum Outgoing {
-    /// To its sockets, each through its own guard: a socket that takes nothing holds up no other.
+    /// To its sockets, each through its own guard: a blocked socket does not delay the others.
     Sockets {
         signer: Signer,
         shell: Lane<Bytes>,
         control: Lane<Bytes>,
         stdin: Lane<Bytes>,
     },
-    /// To the task of a gateway.
+    /// To the task that talks to a gateway.
     Queue(Lane<(Channel, Message)>),
 }
 
-/// What comes from a kernel.
+/// Something received from a kernel.
 #[derive(Debug)]
 pub(super) enum Incoming {
     /// A message.
     Message {
         channel: Channel,
         message: Box<Message>,
-        /// The same as it came, for who passes it on.
+        /// The same message as it came, for passing on.
         raw: RawMessage,
-        /// The bytes it holds of [`IN_FLIGHT_BYTES`].
+        /// Its share of [`IN_FLIGHT_BYTES`].
         permit: Option<OwnedSemaphorePermit>,
     },
-    /// Something that is not a message of ours; it was dropped.
+    /// A message that we could not read or trust; it was dropped.
     Unreadable(Channel, WireError),
-    /// A message too large for us was emptied on its way: what is left of it will be [`Incoming::Unreadable`].
+    /// A message that is too large was emptied in transit: the rest of it will come as [`Incoming::Unreadable`].
     Emptied { bytes: u64, file: Option<PathBuf> },
     /// A message that would take too much memory was dropped.
     TooLarge { bytes: u64, file: Option<PathBuf> },
-    /// A gateway says that it dropped output of the running cell; in words.
+    /// A gateway reports that it dropped output of the running cell, as text.
     Truncated(String),
-    /// The connection to a gateway broke and stands again: what was on its way may be lost.
+    /// The connection to a gateway broke and was re-established: messages in flight may be lost.
     Reconnected,
     /// A socket is gone.
     Lost(LinkLoss),
@@ -90,9 +90,9 @@ pub(super) enum Incoming {
 pub(super) enum LinkLoss {
     /// The kernel closed it, or its process ended.
     Closed,
-    /// The kernel sent something that could have hurt us.
+    /// The kernel sent something that could have harmed us.
     Hostile(String),
-    /// A gateway cannot be reached any more, or says that the kernel or its state is gone; in words.
+    /// A gateway can no longer be reached, or reports that the kernel or its state is gone, as text.
     Gone(String),
 }
 
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Whether a message to `channel` would be sent, and not dropped because the kernel has not read those before it.
+    /// Whether a message to `channel` would be sent, not dropped because the kernel has not read earlier ones.
     pub(super) fn has_room(&self, channel: Channel) -> bool {
         match &self.outgoing {
             Outgoing::Sockets { .. } => self.socket(channel).is_some_and(Lane::has_room),
@@ -119,8 +119,8 @@ impl Link {
         }
     }
 
-    /// Sends a message, without waiting for the kernel to read. That it cannot be sent comes as [`Incoming::Lost`], or
-    /// as the end of what comes.
+    /// Sends a message without waiting for the kernel to read it. A failure appears as [`Incoming::Lost`], or as the
+    /// end of [`Self::incoming`].
     pub(super) fn send(&self, channel: Channel, message: Message) {
         match &self.outgoing {
             Outgoing::Sockets { .. } => self.send_raw(channel, &RawMessage::from(&message)),
@@ -135,10 +135,10 @@ impl Link {
         }
     }
 
-    /// The same with a message of others, byte for byte where the transport can carry it so.
+    /// The same for another client's message, byte for byte where the transport can carry it.
     ///
     /// # Errors
-    /// A gateway gets its own form, and this message has none.
+    /// If a gateway's wire format cannot carry this message.
     pub(super) fn forward(&self, channel: Channel, message: &RawMessage) -> Result<(), WireError> {
         match &self.outgoing {
             Outgoing::Sockets { .. } => self.send_raw(channel, message),
@@ -175,7 +175,7 @@ impl Link {
             Channel::Shell => Some(shell),
             Channel::Control => Some(control),
             Channel::Stdin => Some(stdin),
-            // Nobody sends on iopub; a subscription is made when connecting.
+            // Nothing is sent on iopub; the subscription is made when connecting.
             Channel::IoPub => None,
         }
     }
@@ -184,7 +184,7 @@ impl Link {
 fn note(channel: Channel, sent: Result<(), Unsent>) {
     match sent {
         Ok(()) => {}
-        // The guard reports the loss of the socket; here it only explains a missing reply.
+        // The guard reports the lost socket; this only explains a missing reply.
         Err(Unsent::Closed) => {
             tracing::debug!(channel = channel.name(), "could not send to the kernel");
         }
@@ -210,7 +210,7 @@ pub(super) async fn connect(
 ) -> Result<Link, String> {
     let signer = Signer::new(&info.key);
     let guard = |channel: Channel| {
-        // What is on its way is bounded in bytes, by the guard and by the reader.
+        // Bytes in flight are bounded by the guard and by the reader.
         let (incoming, received) = mpsc::channel(1);
         let (outgoing, to_send) = mpsc::channel(QUEUE);
         let direct = Direct {
@@ -219,13 +219,13 @@ pub(super) async fn connect(
         };
         let (lost, events) = mpsc::channel(8);
         let upstream = info.endpoint(Socket::Channel(channel));
-        // Those that know only TCP are those that send each line as a message (`quirks::transport`).
+        // Kernels that support only TCP are those that send each line as a message (`quirks::transport`).
         let thread = match info.transport {
             Transport::Tcp => guard::apart(),
             Transport::Ipc => None,
         };
         let _entered = thread.map(Handle::enter);
-        // Only outputs are worth a file.
+        // Only outputs are worth saving to a file.
         let oversize = oversize.clone().filter(|_| channel == Channel::IoPub);
         let name = channel.name();
         Guard::start_keeping(
@@ -254,7 +254,7 @@ pub(super) async fn connect(
     )?;
 
     let (incoming_tx, incoming) = mpsc::channel(QUEUE);
-    // They have shaken hands and subscribed, and while they are there their guards are.
+    // The sockets have shaken hands and subscribed; the guards live as long as they do.
     let held = task::spawn("kernel sockets", async move {
         let _sockets = sockets;
         std::future::pending::<()>().await;
@@ -291,7 +291,7 @@ pub(super) async fn connect(
     })
 }
 
-/// Shell, control and stdin must have the same identity: the kernel routes its input requests by it.
+/// Shell, control and stdin must share one identity: the kernel routes its input requests by it.
 async fn dealer(address: &str, session: &str) -> Result<DealerSocket, String> {
     let identity = PeerIdentity::try_from(session.as_bytes().to_vec())
         .map_err(|error| format!("session id cannot name a socket: {error}"))?;
@@ -313,13 +313,13 @@ async fn subscriber(address: &str) -> Result<SubSocket, String> {
     Ok(socket)
 }
 
-/// What comes out of one guard.
+/// The output of one guard.
 struct Guarded {
     received: mpsc::Receiver<Batch>,
     events: mpsc::Receiver<GuardEvent>,
 }
 
-/// Makes all that comes out of a guard something that came from the kernel.
+/// Turns the output of a guard into [`Incoming`] items.
 async fn read(
     channel: Channel,
     mut guarded: Guarded,
@@ -331,7 +331,7 @@ async fn read(
     let mut loss = None;
     loop {
         let batch = tokio::select! {
-            // A frame that was emptied is told before its message, whose signature does not fit, can be here.
+            // Report an emptied frame before its message, whose signature does not match.
             biased;
             Some(event) = guarded.events.recv() => {
                 let GuardEvent::Emptied { bytes, file, .. } = event else {
@@ -343,7 +343,7 @@ async fn read(
             }
             batch = guarded.received.recv() => batch,
         };
-        // What came before the end is handed on before the end is told.
+        // Messages from before the end are handed on before the end is reported.
         let Some(batch) = batch else { break };
         for frames in batch {
             let item = judged(channel, &frames, &signer, oversize.as_ref(), &budget).await;
@@ -360,15 +360,15 @@ async fn read(
             LinkLoss::Hostile(format!("on its {name} socket it {reason}"))
         }
         Some(GuardEvent::Closed { cause, .. }) if cause != Closing::Client => LinkLoss::Closed,
-        // Our own end was the first.
+        // We closed it first.
         _ => return std::future::pending().await,
     };
     let _ = incoming.send(Incoming::Lost(loss)).await;
-    // The last messages say why no more will come, so the queue stays open until they are taken.
+    // Keep the queue open: the last messages explain why no more will come.
     std::future::pending::<()>().await;
 }
 
-/// What a message is to us.
+/// Opens a message, checks its size and reserves its bytes.
 async fn judged(
     channel: Channel,
     frames: &[Bytes],
@@ -388,7 +388,7 @@ async fn judged(
         return Incoming::TooLarge { bytes, file };
     }
     let size = weight.clamp(1, IN_FLIGHT_BYTES);
-    // Only what a cell can produce without end is counted: a reply must get through while outputs wait.
+    // Only iopub is counted, where a cell can send without end: a reply must get through while outputs wait.
     let permit = if channel == Channel::IoPub {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         Arc::clone(budget).acquire_many_owned(size).await.ok()

@@ -1,7 +1,7 @@
 //! Floor 1a: a running Jupyter kernel as a handle.
 //!
-//! [`Kernel`] is all that the floors above use. Behind it one task (`actor`) owns the process (`host`), the
-//! sockets (`link`) and the table of running executions. Nothing here knows a model, a notebook or a screen.
+//! [`Kernel`] is all that the floors above use. Behind it one task (`actor`) owns the process (`host`), the sockets
+//! (`link`) and the table of running executions. This module knows nothing of models, notebooks or screens.
 
 mod actor;
 mod aside;
@@ -12,6 +12,7 @@ mod command;
 pub mod discover;
 mod execution;
 mod exit_reason;
+mod figures;
 mod file_names;
 mod files;
 pub mod folder;
@@ -27,6 +28,7 @@ mod link;
 mod oversize;
 mod pool;
 pub mod probe;
+pub mod processes;
 mod program;
 mod proxy;
 pub mod quirks;
@@ -53,6 +55,7 @@ pub use command::Tapped;
 pub use discover::{FoundKernel, SearchPath, SearchPaths};
 pub(crate) use execution::stdout_of;
 pub use execution::{Execution, ExecutionEvent, Outcome, OutputEvent, Verdict, plain_traceback};
+pub use figures::with_figures;
 pub use frames::{FrameAnswer, FramePart, FramePiece, FrameRequest};
 pub use gateway::{Dialect, Frame, GatewayOptions};
 pub use host::ExitReason;
@@ -91,13 +94,13 @@ pub struct Kernel {
 /// What a kernel is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelState {
-    /// Not ready for code yet, for the first time or again.
+    /// Not ready for code: starting or restarting.
     Starting,
     /// Ready.
     Idle,
     /// Running at least one execution.
     Busy,
-    /// Gone; only [`Kernel::restart`] helps.
+    /// Ended; only [`Kernel::restart`] helps.
     Dead(ExitReason),
 }
 
@@ -107,17 +110,17 @@ impl KernelState {
     }
 }
 
-/// Why something could not be done with a kernel. An exception in a cell is not an error but an output.
+/// Why an operation on a kernel failed. An exception in a cell is not an error but an output.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KernelError {
-    /// The command could not be started at all.
+    /// The command could not be started.
     #[error("could not start kernel `{kernel}` (`{command}`): {reason}")]
     Spawn {
         /// The kernelspec's name.
         kernel: String,
         /// The program.
         command: String,
-        /// What the operating system said.
+        /// The operating system's error.
         reason: String,
     },
     /// Sockets or files for the kernel could not be prepared.
@@ -138,7 +141,7 @@ pub enum KernelError {
         /// The last lines it wrote to its own stderr.
         log: String,
     },
-    /// It lives but did not answer in time.
+    /// It runs but did not answer in time.
     #[error("kernel `{kernel}` was not ready after {} s", .after.as_secs())]
     NotReady {
         /// The kernelspec's name.
@@ -148,7 +151,7 @@ pub enum KernelError {
         /// The last lines it wrote to its own stderr.
         log: String,
     },
-    /// It ran before and goes on with what it was given then.
+    /// It was running before and is still busy with earlier code.
     #[error("kernel `{kernel}` is still busy with an earlier cell and did not answer within {} s", .after.as_secs())]
     StillBusy {
         /// The kernelspec's name.
@@ -164,16 +167,16 @@ pub enum KernelError {
         /// How it ended.
         reason: ExitReason,
     },
-    /// A gateway did not do its part.
+    /// A request to a gateway failed.
     #[error("kernel `{kernel}`: {error}")]
     Gateway {
         /// The kernelspec's name.
         kernel: String,
-        /// What was tried, and what came of it.
+        /// What was tried, and what happened.
         error: GatewayError,
     },
-    /// Only who started it may end or restart it.
-    #[error("kernel `{kernel}` was not started by us, so it is not ours to restart")]
+    /// Only the process that started it may end or restart it.
+    #[error("kernel `{kernel}` was started by another program; Sponde cannot restart it")]
     NotOurs {
         /// The kernelspec's name.
         kernel: String,
@@ -188,15 +191,15 @@ pub enum KernelError {
         /// How long we waited.
         after: Duration,
     },
-    /// It can not do this, or not in a way that we know.
+    /// It cannot do this, or not in a way that we know.
     #[error("kernel `{kernel}` cannot {what}")]
     Unsupported {
-        /// What it says it is.
+        /// Its implementation name.
         kernel: String,
-        /// What was wanted of it.
+        /// What was requested.
         what: &'static str,
     },
-    /// It did not go back to a checkpoint and goes on as it was.
+    /// It could not go back to a checkpoint and stays as it was.
     #[error("kernel `{kernel}` could not go back to a checkpoint: {reason}")]
     NotRestored {
         /// The kernelspec's name.
@@ -204,7 +207,7 @@ pub enum KernelError {
         /// What went wrong.
         reason: String,
     },
-    /// The handle outlived its kernel.
+    /// The kernel was shut down while this handle existed.
     #[error("kernel was shut down")]
     Closed,
 }
@@ -230,7 +233,7 @@ impl KernelError {
     }
 }
 
-/// How one piece of code is to be run.
+/// How to run one piece of code.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "switches that do not depend on each other, as in execute_request"
@@ -243,25 +246,25 @@ pub struct ExecuteOptions {
     pub silent: bool,
     /// Keep it in the kernel's history, which also gives it a number.
     pub history: bool,
-    /// The subshell that shall run it, beside what runs in the main one (JEP 91).
+    /// The subshell to run it in, in parallel to the main one (JEP 91).
     pub subshell: Option<String>,
-    /// Whether somebody is there to answer `input()`. If not, a kernel that asks nevertheless is refused as by
+    /// Whether somebody can answer `input()`. If not, a kernel that asks anyway is refused as by
     /// [`Kernel::refuse_input`].
     pub allow_stdin: bool,
-    /// After this long the cell is interrupted, again, and then the kernel is killed.
+    /// After this long the cell is interrupted, then again, and then the kernel is killed.
     pub timeout: Option<Duration>,
     /// Whether [`ExecutionEvent::Started`] is wanted.
     pub tell_start: bool,
-    /// Whether it is code of ours whose answer stands between U+001E and U+001F. What else comes meanwhile and after it
-    /// belongs to the latest cell, and is told as its late output ([`Kernel::send_late`]).
+    /// Whether it is our own code whose answer stands between U+001E and U+001F. Any other output meanwhile or later
+    /// belongs to the latest cell, and is delivered as its late output ([`Kernel::send_late`]).
     pub aside: bool,
-    /// The request as another client sent it, which the kernel gets as it is: its answers name that client's message.
-    /// Nothing else that runs has its `msg_id`. `code` is the same code.
+    /// The request as another client sent it. The kernel gets it unchanged, so its answers name that client's message.
+    /// No other running execution has its `msg_id`. `code` is the same code.
     pub sent: Option<Box<RawMessage>>,
 }
 
 impl ExecuteOptions {
-    /// A cell as a person would run it, with nobody to answer `input()` and no limit.
+    /// A cell as a user would run it, with nobody to answer `input()` and no timeout.
     pub fn cell(code: impl Into<String>) -> Self {
         Self {
             code: code.into(),
@@ -276,7 +279,7 @@ impl ExecuteOptions {
         }
     }
 
-    /// Code of ours that leaves no trace in history and numbers; it encloses its answer ([`Self::aside`]).
+    /// Our own code, which leaves no trace in history and numbers; it encloses its answer ([`Self::aside`]).
     pub fn aside(code: impl Into<String>, timeout: Duration) -> Self {
         Self {
             silent: true,
@@ -288,7 +291,7 @@ impl ExecuteOptions {
         }
     }
 
-    /// What the kernel gets of it; the code is moved out.
+    /// Builds the execute_request; moves the code out.
     fn take_request(&mut self) -> ExecuteRequest {
         ExecuteRequest {
             code: std::mem::take(&mut self.code),
@@ -302,7 +305,7 @@ impl ExecuteOptions {
 }
 
 impl Kernel {
-    /// Starts a kernel, here or at [`LaunchOptions::gateway`], and waits until it answers on shell and iopub.
+    /// Starts a kernel, here or through [`LaunchOptions::gateway`], and waits until it answers on shell and iopub.
     ///
     /// # Errors
     /// [`KernelError`], with the process already cleaned up.
@@ -310,7 +313,7 @@ impl Kernel {
         Self::launch_within(options, GuardLimits::default()).await
     }
 
-    /// The same with limits of its own for what it may send at once.
+    /// The same with other limits for what it may send at once.
     async fn launch_within(
         options: LaunchOptions,
         limits: GuardLimits,
@@ -318,7 +321,7 @@ impl Kernel {
         Self::open(Target::launch(options, limits)).await
     }
 
-    /// Connects to a kernel that somebody else has started. It is never shut down by us, and cannot be restarted.
+    /// Connects to a kernel that somebody else started. We never shut it down and cannot restart it.
     ///
     /// # Errors
     /// [`KernelError`].
@@ -339,8 +342,8 @@ impl Kernel {
         Ok(Self { commands, state })
     }
 
-    /// Sends code to the kernel. Executions run in the order in which they were sent. A kernel that dies at this very
-    /// moment says so as the end of the execution.
+    /// Sends code to the kernel. Executions run in the order in which they were sent. If the kernel dies at this very
+    /// moment, the execution ends with that.
     ///
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`]; nothing ran.
@@ -376,8 +379,8 @@ impl Kernel {
             .map_err(|_| KernelError::Closed)
     }
 
-    /// Nobody answers the [`ExecutionEvent::InputRequested`] of `execution`: the code is interrupted, given an empty
-    /// line if that does not help, and killed with its kernel at last. It ends as an error with the words `why`.
+    /// Refuses the [`ExecutionEvent::InputRequested`] of `execution`: the code is interrupted, given an empty line if
+    /// that does not help, and finally killed with its kernel. It ends as an error with the text `why`.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -389,7 +392,7 @@ impl Kernel {
             .map_err(|_| KernelError::Closed)
     }
 
-    /// Interrupts what runs now. Does nothing when the kernel is idle.
+    /// Interrupts the running execution. Does nothing when the kernel is idle.
     ///
     /// # Errors
     /// [`KernelError::Dead`] or [`KernelError::Closed`].
@@ -398,7 +401,7 @@ impl Kernel {
             .await?
     }
 
-    /// Ends the kernel and starts it again; all its variables are lost, running executions finish as died.
+    /// Ends the kernel and starts it again. All its variables are lost; running executions finish as died.
     ///
     /// # Errors
     /// As [`Kernel::launch`].
@@ -409,11 +412,11 @@ impl Kernel {
 
     /// Shuts the kernel down: `shutdown_request`, 5 s, SIGTERM to the group, 2 s, SIGKILL; or through its gateway.
     pub async fn shutdown(&self) {
-        // A closed actor has already done it.
+        // If the actor is closed, this has already been done.
         let _ = self.ask(|reply| command::Command::Shutdown { reply }).await;
     }
 
-    /// What the kernel says it is.
+    /// The kernel's own description of itself.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -421,7 +424,7 @@ impl Kernel {
         Ok(self.about().await?.info)
     }
 
-    /// Whether it ran before this process came, with all that it has in memory.
+    /// Whether it was already running when we came, with its variables in memory.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -441,12 +444,12 @@ impl Kernel {
         })
     }
 
-    /// The id of its process, where it is one of ours and runs.
+    /// The process id, if we own the process and it runs.
     pub async fn pid(&self) -> Option<u32> {
         self.about().await.ok()?.pid
     }
 
-    /// Whether both are handles of one kernel, whatever its lives.
+    /// Whether both are handles of the same kernel, across restarts.
     pub fn is_same(&self, other: &Self) -> bool {
         self.commands.same_channel(&other.commands)
     }

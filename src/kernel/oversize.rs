@@ -1,7 +1,7 @@
-//! Files for what is too large to pass through us: the content of a message, as the kernel sent it.
+//! Files for outputs that are too large to pass through us: the content of a message, as the kernel sent it.
 //!
-//! It is written while it comes and never collected. A file that could not be written whole is removed. What is in it
-//! was not verified by its signature.
+//! Content is written as it arrives and never buffered. A file that could not be written completely is removed. Its
+//! content was not verified by the signature.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::folder::{Folder, make_dir, remove_file};
 
-/// Names that are tried when one is taken.
+/// How many names are tried if one is taken.
 const NAMES: u32 = 1000;
 
-/// A folder for such files, shared by all lives of a kernel. It is made when the first one comes.
+/// A folder for such files, shared by all lives of a kernel. It is created with the first file.
 #[derive(Debug, Clone)]
 pub struct Oversize {
     dir: PathBuf,
@@ -34,7 +34,7 @@ impl PartialEq for Oversize {
 }
 
 impl Oversize {
-    /// Files in `dir`, whose parent exists, with `bytes` together at most.
+    /// Files in `dir`, whose parent must exist, with at most `bytes` in total.
     pub fn new(dir: PathBuf, bytes: u64) -> Self {
         let state = State {
             left: AtomicU64::new(bytes),
@@ -46,7 +46,7 @@ impl Oversize {
         }
     }
 
-    /// Begins a file of `length` bytes; `None` if there is no room or it cannot be made.
+    /// Starts a file of `length` bytes; `None` if there is no room or it cannot be created.
     pub(super) fn begin(&self, length: u64) -> Option<Oversized> {
         let left = &self.state.left;
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -64,7 +64,7 @@ impl Oversize {
     }
 
     fn open(&self) -> io::Result<(File, PathBuf)> {
-        // Code in the kernel may have put a link there.
+        // Code in the kernel may have placed a symbolic link there.
         make_dir(&self.dir, 0o777)?;
         for _ in 0..NAMES {
             let number = self.state.next.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ pub(super) struct Oversized {
 }
 
 impl Oversized {
-    /// Writes more; `None` if that failed, and the file is gone.
+    /// Writes more; on failure the file is removed and `None` returned.
     pub(super) fn write(mut self, bytes: &[u8]) -> Option<Self> {
         match self.file.write_all(bytes) {
             Ok(()) => Some(self),
@@ -101,17 +101,17 @@ impl Oversized {
         }
     }
 
-    /// It is whole.
+    /// Finishes the file and returns its path.
     pub(super) fn end(self) -> PathBuf {
         self.path
     }
 }
 
-/// What is said in the place of an output.
+/// The text that replaces an output.
 pub(super) fn too_large(bytes: u64, file: Option<&Path>) -> String {
     let size = bytes / 1_000_000;
     let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
-    // Beside the notebook: a path of the person's home does not belong there.
+    // Relative to the notebook: it must not reveal the user's home directory.
     match file.and_then(|file| Some((name(file.parent()?)?, name(file)?))) {
         Some((folder, file)) => format!(
             "an output of {size} MB was too large; it is in `{folder}/{file}`, as the kernel's message"
@@ -153,12 +153,12 @@ mod tests {
         fs::create_dir(&work).unwrap();
         let oversize = Oversize::new(work.join("a.outputs"), 100);
         let begun = oversize.begin(1).unwrap();
-        // Code puts a link in the place of the directory above.
+        // Code replaces the parent directory with a link.
         fs::rename(&work, dir.path().join("old")).unwrap();
         std::os::unix::fs::symlink(&outside, &work).unwrap();
         assert!(oversize.begin(1).is_none());
         assert!(fs::read_dir(&outside).unwrap().next().is_none());
-        // What could not be written whole is removed, but nothing that is elsewhere.
+        // An incomplete file is removed, but not one that is elsewhere.
         let theirs = outside.join("a.outputs/large-1.json");
         fs::create_dir(outside.join("a.outputs")).unwrap();
         fs::write(&theirs, "theirs").unwrap();

@@ -1,10 +1,10 @@
-//! Kernels that are ready before they are wanted: one spare for each way to start one.
+//! Kernels started in advance: one spare for each way to start one.
 //!
-//! A spare has already imported what most cells import first. It is taken for the next kernel of the same kernelspec,
-//! environment and directory, so also for a restart, and another one is started behind it, a little later, so that it
-//! does not take the processor from the first cell. A spare that has died meanwhile is not handed out.
+//! A spare has already imported what most cells import first. It is used for the next kernel, or restart, with the same
+//! kernelspec, environment and directory. Its replacement starts a little later, so that it does not compete with the
+//! first cell for the processor. A spare that has died is not handed out.
 //!
-//! Deliberately not here: who wants spares. Each costs the memory of a kernel.
+//! Deliberately not here: the decision to keep spares. Each costs the memory of a kernel.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tokio::sync::oneshot;
 use super::{ExecuteOptions, Kernel, KernelError, KernelState, LaunchOptions};
 use crate::task::{self, Task};
 
-/// Spares at the same time; the oldest goes when one more is wanted.
+/// Most spares at the same time; a further one replaces the oldest.
 const SPARES: usize = 4;
-/// From taking a spare to starting the next.
+/// Delay between taking a spare and starting the next.
 const REFILL_AFTER: Duration = Duration::from_secs(2);
 /// How long the imports may take.
 const WARM_UP_WITHIN: Duration = Duration::from_mins(1);
-/// Leaves no names behind; what is not installed is no error.
+/// Leaves no names behind and ignores missing packages.
 const PYTHON_WARM_UP: &str = "for _sponde_module in ('numpy', 'pandas', 'matplotlib.pyplot'):
     try:
         __import__(_sponde_module)
@@ -48,8 +48,7 @@ impl Pool {
         Self::default()
     }
 
-    /// A kernel for `options`: the spare, also one that is still on its way, or else a new one. Another spare is
-    /// started afterwards.
+    /// A kernel for `options`: the spare, even if it is still starting, or else a new one. Then starts another spare.
     ///
     /// # Errors
     /// As [`Kernel::launch`].
@@ -67,7 +66,7 @@ impl Pool {
         Ok(kernel)
     }
 
-    /// Starts a spare in the background, if there is none.
+    /// Starts a spare in the background, unless there is one.
     pub fn prepare(&self, options: LaunchOptions) {
         self.prepare_after(options, Duration::ZERO);
     }
@@ -84,7 +83,7 @@ impl Pool {
         let launch = options.clone();
         let task = task::spawn("spare kernel", async move {
             tokio::time::sleep(delay).await;
-            // A pool that is gone drops the kernel, which shuts it down.
+            // If the pool is gone, the kernel is dropped, which shuts it down.
             let _ = sender.send(warm(launch).await);
         });
         spares.push(Spare {
@@ -101,7 +100,7 @@ impl Pool {
     }
 }
 
-/// The kernel of a spare, unless it could not be started or has died since.
+/// The kernel of a spare, unless it failed to start or has died.
 async fn usable(spare: Spare) -> Option<Kernel> {
     let Spare { ready, _task, .. } = spare;
     let kernel = ready.await.ok()?.ok()?;

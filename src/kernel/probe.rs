@@ -1,8 +1,8 @@
-//! The behaviour probe: what a kernel really does, found out by running cells in it.
+//! The behaviour probe: finds out what a kernel really does by running cells in it.
 //!
-//! It uses only the public [`Kernel`], so what it sees is what a session would see. Each check has a bounded time; a
-//! kernel that a check leaves dead or busy is restarted for the next one. The code is data
-//! ([`Snippets`]); a language that we do not know gets the checks that need none.
+//! It uses only the public [`Kernel`], so it sees what a session would see. Each check has a timeout; a kernel left
+//! dead or busy by a check is restarted for the next one. The code is data ([`Snippets`]); an unknown language gets
+//! only the checks that need no code.
 
 mod cell;
 mod checks;
@@ -17,27 +17,27 @@ pub use snippets::Snippets;
 
 use super::{Kernel, KernelError, KernelState, LaunchOptions};
 
-/// How long a check may take, with everything: then it is given up.
+/// Timeout of a whole check.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// What was found out about a kernel.
+/// The findings about a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The kernelspec's name.
     pub kernel: String,
-    /// What it says it is, with its version.
+    /// Its own name and version.
     pub implementation: String,
     /// Its language.
     pub language: String,
-    /// The version of the protocol it says it speaks.
+    /// The protocol version that it claims.
     pub protocol: String,
-    /// How long it took until it could be used.
+    /// Time until it was ready.
     pub ready_ms: u64,
-    /// One row a check, in the order of [`Check::ALL`].
+    /// One row per check, in the order of [`Check::ALL`].
     pub rows: Vec<Row>,
 }
 
-/// What one check found out.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// Which.
@@ -49,26 +49,26 @@ pub struct Row {
     pub took_ms: u64,
 }
 
-/// What was seen.
+/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Whether that is as it should be.
+    /// How good it is.
     pub grade: Grade,
-    /// In words, the same in every run.
+    /// A description, the same in every run.
     pub observed: String,
-    /// What varies: numbers, the kernel's own words.
+    /// What varies: numbers, the kernel's own text.
     pub detail: Option<String>,
 }
 
-/// Whether what was seen is as it should be.
+/// How good an outcome is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As the protocol has it.
+    /// As the protocol specifies.
     Good,
-    /// The kernel cannot do it, and that is told truly.
+    /// The kernel cannot do it, and reports that correctly.
     Limited,
-    /// Something is lost, wrong or hangs, and nothing says so.
+    /// Something is lost, wrong or hangs, and nothing reports it.
     Bad,
     /// There is no code for it in this language.
     Skipped,
@@ -78,7 +78,7 @@ pub enum Grade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Check {
-    /// Variables live on between cells.
+    /// Variables persist between cells.
     State,
     /// The value of an expression is shown.
     Result,
@@ -86,15 +86,15 @@ pub enum Check {
     Error,
     /// A picture arrives.
     Png,
-    /// 20,000 lines arrive, or it is said that some did not.
+    /// 20,000 lines arrive, or a loss is reported.
     Lines,
     /// An infinite loop is stopped.
     Interrupt,
-    /// A question reaches the person.
+    /// An input request reaches the user.
     Input,
-    /// A question when nobody is there does not hang.
+    /// An input request does not hang if nobody can answer.
     Nobody,
-    /// Text of all planes arrives as it was.
+    /// Text from all Unicode planes arrives unchanged.
     Unicode,
     /// An empty cell does nothing.
     Empty,
@@ -107,7 +107,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// All of them, in the order in which they are run: those that end the kernel last.
+    /// All checks in the order in which they run; those that end the kernel come last.
     pub const ALL: [Self; 13] = [
         Self::State,
         Self::Result,
@@ -124,7 +124,7 @@ impl Check {
         Self::Restart,
     ];
 
-    /// What it is about, for people.
+    /// Its title for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::State => "variables between cells",
@@ -162,10 +162,10 @@ impl Check {
     }
 }
 
-/// Starts a kernel of its own and runs all checks on it. `progress` is told before each.
+/// Starts a new kernel and runs all checks on it. `progress` is called before each.
 ///
 /// # Errors
-/// The kernel could not be started at all.
+/// If the kernel could not be started at all.
 pub async fn probe(
     options: LaunchOptions,
     mut progress: impl FnMut(Check) + Send,
@@ -205,7 +205,7 @@ pub async fn probe(
             finding,
             took_ms: millis(begin),
         });
-        // The next check shall not pay for this one. A kernel that does not start again says so there.
+        // Do not let this check affect the next. If the kernel does not restart, the next check reports it.
         if went_wrong || kernel.state() != KernelState::Idle {
             let _ = kernel.restart().await;
         }

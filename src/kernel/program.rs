@@ -1,4 +1,4 @@
-//! Commands that run beside a kernel, as its code may run them.
+//! Commands that run beside a kernel, with the rights of its code.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use super::source::KernelSource;
 /// Names and values.
 type Variables = [(String, String)];
 
-/// `argv` in `cwd`, with that input, and with what the code of `kernel` can see and do. `base` is the environment to start from, without whose
-/// secrets it runs; `more` are variables that it gets as they are.
+/// `argv` in `cwd` with this input, confined like the code of `kernel`. `base` is the environment to start from, whose
+/// secrets are removed; the variables in `more` are passed unchanged.
 ///
 /// # Errors
-/// It cannot be confined here.
+/// If it cannot be confined here.
 pub fn command_beside(
     kernel: &KernelSource,
     sandbox: &Sandbox,

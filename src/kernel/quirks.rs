@@ -1,8 +1,8 @@
-//! Where kernels depart from the protocol, as a table and not as if-statements.
+//! Kernels' deviations from the protocol, as a table instead of if-statements.
 //!
-//! A row is looked up by the `implementation` that a kernel names in its kernel_info_reply. What is not in the table
-//! gets [`Quirks::default`], which is safe with everything. The rows were measured with `sponde kernels test`
-//! (docs/kernels.md); each says what goes wrong without it.
+//! A row is found by the `implementation` in the kernel_info_reply. Kernels without a row get [`Quirks::default`],
+//! which is safe with all. The rows were measured with `sponde kernels test` (docs/kernels.md); each says what goes
+//! wrong without it.
 //!
 //! Deliberately not here: how kernels are installed (`kernelspecs/`).
 
@@ -16,33 +16,33 @@ use crate::jupyter::kernelspec::{InterruptMode, KernelSpec};
 #[expect(clippy::struct_excessive_bools, reason = "a table of yes and no")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quirks {
-    /// How to interrupt it, where its kernelspec is wrong about that.
+    /// How to interrupt it, if its kernelspec is wrong about that.
     pub interrupt: Option<InterruptMode>,
-    /// What an interrupt leaves behind.
+    /// The effect of an interrupt.
     pub after_interrupt: AfterInterrupt,
-    /// Outputs of a cell may come this long after the last sign of it, although it has said `idle`.
+    /// How long outputs of a cell may still come after its last message, even after `idle`.
     pub late_outputs: Duration,
-    /// `text/plain` comes with terminal colours, which do not belong into a notebook.
+    /// Whether `text/plain` comes with terminal colours, which do not belong in a notebook.
     pub ansi_in_plain: bool,
-    /// Whether code can ask for a line of input.
+    /// Whether code can request input.
     pub stdin: bool,
     /// Whether is_complete_request is ever answered.
     pub answers_is_complete: bool,
-    /// Whether code runs in a process below the kernel's own: when that one ends, cells are never answered.
+    /// Whether code runs in a child process of the kernel: if that ends, cells are never answered.
     pub worker: bool,
-    /// What its output ends with when it has started its interpreter anew: all variables are lost, and it tells the
-    /// cell's success.
+    /// The end of its output after it restarted its interpreter: all variables are lost, but the cell counts as a
+    /// success.
     pub started_anew: Option<&'static str>,
-    /// The name of errors that it sends without one.
+    /// The name to use for errors that it sends without one.
     pub nameless_error: Option<&'static str>,
-    /// It sends each line by itself, faster than anybody reads, and drops what its queue cannot hold without a word: from
-    /// how many outputs of a cell on that must be reckoned with.
+    /// From how many outputs of a cell a silent loss is likely: the kernel sends each line as a message, faster than
+    /// anybody reads, and drops what its queue cannot hold.
     pub drops_beyond: Option<u32>,
-    /// Code that runs silently before the first cell.
+    /// Code to run silently before the first cell.
     pub set_up: Option<&'static str>,
 }
 
-/// What an interrupt leaves behind.
+/// The effect of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterInterrupt {
     /// The cell ends with an error or `aborted`; variables are kept.
@@ -77,11 +77,11 @@ impl Quirks {
         let usual = Self::default();
         match implementation.to_ascii_lowercase().as_str() {
             "bash_kernel" | "bash" => Self {
-                // `read` waits for a terminal that nobody types into.
+                // `read` waits for a terminal that has no input.
                 stdin: false,
                 answers_is_complete: false,
                 started_anew: Some("Restarting Bash"),
-                // Else a person reads `: 1`.
+                // Otherwise the user would see `: 1`.
                 nameless_error: Some("exit status"),
                 set_up: Some(BASH_SET_UP),
                 ..usual
@@ -89,18 +89,18 @@ impl Quirks {
             "ijavascript" | "javascript" => Self {
                 after_interrupt: AfterInterrupt::Unanswered,
                 worker: true,
-                // libzmq's queue, which Node.js fills before the thread that sends gets its turn on a busy machine.
+                // libzmq's queue. On a busy machine Node.js fills it before the sending thread runs.
                 drops_beyond: Some(1000),
                 ..usual
             },
             "deno kernel" | "deno" => Self {
-                // SIGINT ends it.
+                // SIGINT kills it.
                 interrupt: Some(InterruptMode::Message),
                 late_outputs: Duration::from_millis(250),
                 ansi_in_plain: true,
                 ..usual
             },
-            // JeroMQ's queue holds 1000 messages, which the JVM fills in some twenty milliseconds.
+            // JeroMQ's queue holds 1000 messages, which the JVM fills in about twenty milliseconds.
             "jjava" | "java" => Self {
                 drops_beyond: Some(1000),
                 ..usual
@@ -111,7 +111,7 @@ impl Quirks {
                 ..usual
             },
             "xeus-python" | "xpython" => Self {
-                // SIGINT ends it; the message does nothing, which costs less.
+                // SIGINT kills it; the message does nothing, which is the lesser harm.
                 interrupt: Some(InterruptMode::Message),
                 ..usual
             },
@@ -125,7 +125,7 @@ impl Quirks {
 }
 
 impl Quirks {
-    /// Whether this output says that the kernel has started its interpreter anew.
+    /// Whether this output shows that the kernel restarted its interpreter.
     pub(super) fn has_started_anew(&self, content: &Content) -> bool {
         match (self.started_anew, content) {
             (Some(words), Content::Stream(stream)) => stream.text.trim_end().ends_with(words),
@@ -134,14 +134,14 @@ impl Quirks {
     }
 }
 
-/// Over what a kernel is talked to, which must be known before it can say what it is.
+/// The transport of a kernel, which must be chosen before it can describe itself.
 ///
-/// Unix sockets in a private directory are better: no port that another program takes first, nothing that other people
-/// on the machine can connect to. IJavascript, Deno, JJava and evcxr only know TCP; what we do not know gets it too.
+/// Unix sockets in a private directory are better: no port that another program can take first, and no access for other
+/// users of the machine. IJavascript, Deno, JJava and evcxr support only TCP, so unknown kernels get it too.
 pub(super) fn transport(spec: &KernelSpec) -> Transport {
     let program = spec.argv.first().map_or("", String::as_str);
     let file = program.rsplit('/').next().unwrap_or(program);
-    // Nearly all of these are made with ipykernel; IRkernel and xeus use libzmq as it is.
+    // Most of these are based on ipykernel; IRkernel and xeus use plain libzmq.
     let knows_ipc = is_bare_python(file)
         || file.starts_with("xpython")
         || spec
@@ -155,10 +155,10 @@ pub(super) fn transport(spec: &KernelSpec) -> Transport {
     }
 }
 
-/// `read` from the terminal fails instead of waiting for ever; from files and pipes it works as always.
+/// Makes `read` from the terminal fail instead of waiting for ever; reading from files and pipes is unchanged.
 const BASH_SET_UP: &str = r#"read() { if [ -t 0 ]; then echo "read: this kernel cannot ask for input" >&2; return 1; fi; builtin read "$@"; }"#;
 
-/// Whether a program is called like a plain Python: `python`, `python3`, `python3.12`.
+/// Whether a program is named like a plain Python: `python`, `python3`, `python3.12`.
 pub(super) fn is_bare_python(program: &str) -> bool {
     program
         .strip_prefix("python")

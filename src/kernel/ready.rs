@@ -1,4 +1,4 @@
-//! When a kernel may be given code: not when its process runs, nor when its sockets accept.
+//! When a kernel can be given code: a running process and open sockets are not enough.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::link::{Incoming, Link, LinkLoss};
 use crate::jupyter::content::{Content, ExecuteRequest, ExecutionState, KernelInfo};
 use crate::jupyter::message::{Channel, Message};
 
-/// Between two readiness probes of a kernel that starts.
+/// Time between two readiness probes of a starting kernel.
 pub(super) const PROBE_EVERY: Duration = Duration::from_millis(100);
 
-/// Readiness fence: the kernel answered on shell, and something of ours was seen on iopub, so that no output of
-/// the first cell can be lost to a subscription that was not there yet. It is asked again after `every`.
+/// Readiness fence: waits until the kernel has answered on shell and a message about our request was seen on iopub, so
+/// that no output of the first cell is lost to a missing subscription. Repeats the request after `every`.
 pub(super) async fn wait_ready(
     link: &mut Link,
     session: &str,
@@ -64,7 +64,7 @@ pub(super) async fn wait_ready(
     }
 }
 
-/// A request that runs `code` and leaves no trace.
+/// A request that runs `code` without leaving a trace.
 pub(super) fn set_up_request(code: &str) -> Content {
     Content::ExecuteRequest(ExecuteRequest {
         code: code.to_owned(),
@@ -76,7 +76,7 @@ pub(super) fn set_up_request(code: &str) -> Content {
     })
 }
 
-/// Runs `code` silently before anything else, and waits until the kernel is done with it.
+/// Runs `code` silently before anything else, and waits until it is done.
 pub(super) async fn set_up(
     link: &mut Link,
     session: &str,
@@ -113,7 +113,7 @@ pub(super) async fn set_up(
     Ok(())
 }
 
-/// The time, as message headers carry it.
+/// The current time in the format of message headers.
 pub(super) fn now() -> String {
     jiff::Timestamp::now().to_string()
 }

@@ -1,7 +1,7 @@
-//! What is left of kernels whose Sponde was killed: a process here and there, connection files, socket directories.
+//! Cleans up after kernels whose Sponde was killed: processes, connection files, socket directories.
 //!
-//! Each socket directory names its owner and its kernel by process id **and** start time, because ids come back. Only
-//! what certainly belongs to an owner that is gone is touched. Linux only; elsewhere nothing is known to be gone.
+//! Each socket directory records its owner and its kernel by process id **and** start time, because ids are reused.
+//! Only what certainly belongs to a dead owner is touched. Linux only; elsewhere no owner is known to be dead.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::file_names::{OWNER, PREFIX, is_connection_file};
 use super::remove::remove_tree;
 
-/// Whose a socket directory is.
+/// The owner of a socket directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
     sponde: Running,
@@ -21,23 +21,23 @@ pub(super) struct Owner {
     #[serde(default)]
     copies: Vec<Running>,
     connection_file: PathBuf,
-    /// Whether the kernel goes on when we are gone.
+    /// Whether the kernel keeps running after we exit.
     #[serde(default)]
     kept: bool,
 }
 
-/// A kernel that a process of ours has kept.
+/// A kernel that a process of ours kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptKernel {
     /// Its process id.
     pub pid: u32,
-    /// How it is reached.
+    /// Its connection file.
     pub connection_file: PathBuf,
-    /// Whether a process of ours uses it now.
+    /// Whether a process of ours is using it.
     pub in_use: bool,
 }
 
-/// A process that cannot be taken for a later one with the same id.
+/// A process, identified so that a later one with the same id is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pid: u32,
@@ -48,14 +48,14 @@ pub struct Running {
 /// What was cleaned up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Kernels and copies of them that still ran and were killed, by process id.
+    /// Kernels and copies that were still running and were killed, by process id.
     pub killed: Vec<u32>,
     /// Connection files and directories that were removed.
     pub removed: Vec<PathBuf>,
 }
 
 impl Owner {
-    /// This process, and the kernel `pid`. `None` where start times cannot be read.
+    /// This process, and the kernel `pid`. `None` if start times cannot be read.
     pub(super) fn current(connection_file: &Path, pid: Option<u32>, kept: bool) -> Option<Self> {
         Some(Self {
             sponde: Running::of(std::process::id())?,
@@ -66,7 +66,7 @@ impl Owner {
         })
     }
 
-    /// The kernel, if it is kept and runs.
+    /// The kernel, if it is kept and running.
     fn kept(&self) -> Option<&Running> {
         let kernel = self.kernel.as_ref().filter(|_| self.kept);
         kernel.filter(|kernel| kernel.is_there())
@@ -77,7 +77,7 @@ impl Owner {
         Some(Self::current(Path::new(""), None, false)?.with(pids))
     }
 
-    /// With these processes besides.
+    /// Adds these processes.
     pub(super) fn with(self, pids: impl Iterator<Item = u32>) -> Self {
         let copies = pids.filter_map(Running::of).collect();
         Self { copies, ..self }
@@ -89,18 +89,18 @@ impl Owner {
 }
 
 impl Running {
-    /// This process, in a word; `None` where start times cannot be read.
+    /// An identifier of this process; `None` if start times cannot be read.
     pub fn current() -> Option<String> {
         let Self { pid, started } = Self::of(std::process::id())?;
         Some(format!("{pid}-{started}"))
     }
 
-    /// Whether the process of such a word has certainly ended.
+    /// Whether the process with such an identifier has certainly ended.
     pub fn is_gone(word: &str) -> bool {
         let parsed = word
             .split_once('-')
             .and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)));
-        // Without /proc everybody would seem to be gone.
+        // Without /proc every process would seem to be gone.
         parsed.is_some_and(|(pid, started)| {
             Self::current().is_some() && !Self { pid, started }.is_there()
         })
@@ -112,8 +112,8 @@ impl Running {
 
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The second field is the program's name, in brackets, and may hold anything; the third is the state, the 22nd
-        // the start time.
+        // The second field is the program's name in parentheses and may contain anything; the third is the state, the
+        // 22nd the start time.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         if fields.next().is_none_or(|state| matches!(state, "Z" | "X")) {
             return None;
@@ -125,16 +125,16 @@ impl Running {
         })
     }
 
-    /// Whether it runs; one that has ended and was not waited for does not count.
+    /// Whether it runs; zombies do not count.
     pub(super) fn is_there(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 }
 
-/// Cleans up below `socket_root` what owners that are gone have left.
+/// Cleans up what dead owners left below `socket_root`.
 pub fn reap(socket_root: &Path) -> Reaped {
     let mut reaped = Reaped::default();
-    // Without /proc everybody would seem to be gone.
+    // Without /proc every process would seem to be gone.
     if Running::of(std::process::id()).is_none() {
         return reaped;
     }
@@ -146,7 +146,7 @@ pub fn reap(socket_root: &Path) -> Reaped {
     reaped
 }
 
-/// The kernels below `socket_root` that go on without the process that started them.
+/// The kernels below `socket_root` that were kept and still run.
 pub fn kept(socket_root: &Path) -> Vec<KeptKernel> {
     let mut all: Vec<KeptKernel> = owners(socket_root)
         .filter_map(|(_, owner)| {
@@ -161,7 +161,7 @@ pub fn kept(socket_root: &Path) -> Vec<KeptKernel> {
     all
 }
 
-/// Ends the kernels below `socket_root` that were kept and that nobody uses.
+/// Ends the kernels below `socket_root` that were kept and are not in use.
 pub fn end_kept(socket_root: &Path) -> Reaped {
     let mut reaped = Reaped::default();
     for (dir, owner) in owners(socket_root) {
@@ -177,18 +177,18 @@ pub fn is_kept(connection_file: &Path, socket_root: &Path) -> bool {
     kept_owner(connection_file, socket_root).is_some()
 }
 
-/// Interrupts such a kernel, no matter who waits for it.
+/// Interrupts such a kernel, even if a process of ours uses it.
 pub fn interrupt_kept(connection_file: &Path, socket_root: &Path) {
     if let Some((_, owner)) = kept_owner(connection_file, socket_root)
         && let Some(kernel) = owner.kept()
         && let Some(group) = i32::try_from(kernel.pid).ok().and_then(Pid::from_raw)
     {
-        // One that is gone has nothing to stop.
+        // If it has gone, there is nothing to interrupt.
         let _ = kill_process_group(group, Signal::INT);
     }
 }
 
-/// Ends such a kernel, although somebody waits for it.
+/// Ends such a kernel, even if a process of ours uses it.
 pub fn end_one_kept(connection_file: &Path, socket_root: &Path) {
     if let Some((dir, owner)) = kept_owner(connection_file, socket_root) {
         remove(&dir, owner, &mut Reaped::default());
@@ -200,7 +200,7 @@ fn kept_owner(connection_file: &Path, socket_root: &Path) -> Option<(PathBuf, Ow
         .find(|(_, owner)| owner.connection_file == connection_file && owner.kept().is_some())
 }
 
-/// The directory and the process of the kernel of this connection file, which a process that is gone has kept, with the
+/// Finds the kernel of this connection file, kept by a process that has ended: its directory, its process and the
 /// processes around it; or why there is none.
 pub(super) fn kept_at(
     connection_file: &Path,
@@ -217,7 +217,7 @@ pub(super) fn kept_at(
     Ok((dir, process, owner.copies))
 }
 
-/// The directories below `socket_root` that are ours, and whose they are.
+/// Our directories below `socket_root`, with their owners.
 fn owners(socket_root: &Path) -> impl Iterator<Item = (PathBuf, Owner)> {
     let entries = std::fs::read_dir(socket_root).into_iter().flatten();
     entries.flatten().filter_map(|entry| {
@@ -230,7 +230,7 @@ fn owners(socket_root: &Path) -> impl Iterator<Item = (PathBuf, Owner)> {
 
 fn owner_of(dir: &Path) -> Option<Owner> {
     use std::os::unix::fs::MetadataExt as _;
-    // In /tmp anybody can make such a directory and name our kernels in it.
+    // In /tmp any user can create such a directory and name our kernels in it.
     let found = std::fs::symlink_metadata(dir).ok()?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return None;
@@ -241,7 +241,7 @@ fn owner_of(dir: &Path) -> Option<Owner> {
 
 /// Ends the kernel of a directory and removes its files.
 fn remove(dir: &Path, owner: Owner, reaped: &mut Reaped) {
-    // What stands around a kernel, and its copies, are part of it.
+    // Processes around a kernel, and its copies, count as part of it.
     let mut is_told = false;
     for left in owner.kernel.iter().chain(&owner.copies) {
         if left.is_there()

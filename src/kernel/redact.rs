@@ -1,10 +1,10 @@
-//! Takes secrets out of text: values that are known, and what has the form of a token.
+//! Removes secrets from text: known values, and anything with the form of a token.
 //!
-//! Values come from the person's environment ([`super::secrets`]) and from keys that are read later; they are looked for
-//! all at once, in one pass. Forms are those that issuers have published; they are for text that leaves the machine or
-//! is kept for long, because a form can be wrong about a name.
+//! Values come from the user's environment ([`super::secrets`]) and from keys that are read later; all are found in one
+//! pass. Forms are those that issuers have published. They are for text that leaves the machine or is stored for long,
+//! because a form can match a harmless name.
 //!
-//! Deliberately not here: what is redacted where (`docs/sandbox.md`).
+//! Deliberately not here: which text is redacted (`docs/sandbox.md`).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,16 +17,16 @@ use serde_json::Value;
 
 use super::secrets;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
-/// A shorter value is as likely a word.
+/// Shorter values are as likely ordinary words.
 const SHORTEST: usize = 8;
-/// A longer one is no secret but a file.
+/// Longer values are not secrets but files.
 const LONGEST: usize = 64 << 10;
-/// How much of a secret at the end of a piece of text is waited for with the next piece.
+/// A possible secret's beginning of at least this length is held back until the next piece.
 const HELD: usize = 4;
 
-/// Knows secrets. Clones share what they know.
+/// A set of known secrets. Clones share it.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Arc<RwLock<Arc<Known>>>,
@@ -40,7 +40,7 @@ struct Known {
 }
 
 impl Redactor {
-    /// One that knows the secrets among these variables.
+    /// Knows the secrets among these variables.
     pub fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let redactor = Self::default();
         let secrets = variables
@@ -50,12 +50,12 @@ impl Redactor {
         redactor
     }
 
-    /// Knows one more, such as a key that a program printed.
+    /// Adds a secret, such as a key that a program printed.
     pub fn add(&self, secret: &str) {
         self.learn(std::iter::once(secret.to_owned()));
     }
 
-    /// Knows the secrets in a text, such as the password of a URL, as they are written there and without percent signs.
+    /// Adds the secrets in a text, such as the password of a URL, both as written and percent-decoded.
     pub fn add_from(&self, text: &str) {
         let found = secrets::values("", text);
         let plain: Vec<String> = found.iter().map(|it| unescaped(it)).collect();
@@ -73,7 +73,7 @@ impl Redactor {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&values);
-        // Only far more text than an environment holds is too much.
+        // It fails only for far more text than an environment holds.
         let finder = finder.ok();
         *shared = Arc::new(Known { values, finder });
     }
@@ -83,7 +83,7 @@ impl Redactor {
         Arc::clone(&known)
     }
 
-    /// `text` without the values that are known.
+    /// `text` without known values.
     pub fn values<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.known();
         let Some(finder) = &known.finder else {
@@ -92,7 +92,7 @@ impl Redactor {
         without(text, finder.find_iter(text).map(|found| found.range()))
     }
 
-    /// `text` without the values that are known and without what has the form of a secret.
+    /// `text` without known values and without anything that has the form of a secret.
     pub fn all<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.values(text) {
             Cow::Borrowed(text) => without(text, secrets::found(text)),
@@ -108,24 +108,24 @@ impl Redactor {
         strings(value, &mut |text| changed(self.all(text)));
     }
 
-    /// The same for the values that are known alone.
+    /// The same for known values only.
     pub fn values_in(&self, value: &mut Value) {
         if self.known().finder.is_some() {
             strings(value, &mut |text| changed(self.values(text)));
         }
     }
 
-    /// Whether there is nothing that it knows by value.
+    /// Whether no values are known.
     pub fn is_empty(&self) -> bool {
         self.known().finder.is_none()
     }
 
-    /// Whether anything in `text` has the form of a secret, or is a value that is known.
+    /// Whether `text` contains a known value or anything with the form of a secret.
     pub fn finds_any(&self, text: &str) -> bool {
         matches!(self.all(text), Cow::Owned(_))
     }
 
-    /// The next piece of a stream of text.
+    /// Redacts the next piece of a text stream.
     pub fn piece(&self, stream: &mut TextStream, text: &str) -> String {
         let known = self.known();
         let Some(finder) = &known.finder else {
@@ -136,10 +136,10 @@ impl Redactor {
         whole.push_str(&std::mem::take(&mut stream.held));
         whole.push_str(text);
         let mut shown = String::with_capacity(whole.len());
-        // What was shown already, and where what may be the beginning of a secret can start.
+        // End of what was already shown, and the earliest start of a possible partial secret.
         let (mut at, mut free) = (before, 0);
         for found in finder.find_iter(&whole) {
-            // What was shown of it cannot be taken back.
+            // The part that was already shown cannot be taken back.
             let Range { start, end } = found.range();
             shown.push_str(whole.get(at..start.max(at)).unwrap_or_default());
             if end > at {
@@ -150,7 +150,7 @@ impl Redactor {
         }
         let begun = begun(&known.values, whole.get(free..).unwrap_or_default());
         let held_from = whole.len() - begun;
-        // A short beginning is shown, and remembered all the same.
+        // A short beginning is shown, but still remembered.
         let end = if begun < HELD {
             whole.len()
         } else {
@@ -164,17 +164,17 @@ impl Redactor {
     }
 }
 
-/// Where a stream of text is.
+/// The state of a text stream.
 #[derive(Debug, Default)]
 pub struct TextStream {
-    /// The end of what was shown, where it may be the beginning of a secret.
+    /// The end of the shown text, if it may be the beginning of a secret.
     before: String,
-    /// What was not shown yet.
+    /// Text that is held back.
     held: String,
 }
 
 impl TextStream {
-    /// No more comes: what was held back is no secret.
+    /// Ends the stream: the text held back is not a secret.
     pub fn end(&mut self) -> String {
         self.before.clear();
         std::mem::take(&mut self.held)
@@ -193,7 +193,7 @@ impl PartialEq for Redactor {
     }
 }
 
-/// Without the escapes of a URL (RFC 3986, section 2.1).
+/// Percent-decodes a text (RFC 3986, section 2.1).
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -209,7 +209,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Bytes at the end of `text` that may be the beginning of a value.
+/// Number of bytes at the end of `text` that may be the beginning of a value.
 fn begun(values: &BTreeSet<String>, text: &str) -> usize {
     let longest = |value: &String| {
         let most = value.len().saturating_sub(1).min(text.len());
@@ -222,7 +222,7 @@ fn begun(values: &BTreeSet<String>, text: &str) -> usize {
     values.iter().filter_map(longest).max().unwrap_or(0)
 }
 
-/// `text` with a mark in the place of each of these parts, which are in order.
+/// `text` with each of these parts redacted; the parts are in order.
 fn without(text: &str, parts: impl Iterator<Item = Range<usize>>) -> Cow<'_, str> {
     let mut shown = String::new();
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! Removes directories that code has written into.
 //!
-//! `std::fs::remove_dir_all` calls itself for each level, and code can make so many levels that the stack ends, and the
-//! process with it. Here what is deeper is first moved up, so that two directories are open at a time, however deep it goes.
+//! `std::fs::remove_dir_all` recurses for each level, and code can create enough levels to overflow the stack and crash
+//! the process. Here deeper directories are first moved up, so that only two are open at a time at any depth.
 
 use std::io;
 use std::path::Path;
@@ -10,15 +10,15 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fchmod, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-/// How often a directory is looked through; a level of depth may take one. More only if somebody writes to it all the time.
+/// Most passes; each level of depth may take one. More are needed only if another process keeps writing.
 const PASSES: usize = 1_000_000;
-/// Names under which directories are moved up.
+/// Name prefix of directories that were moved up.
 const MOVED: &str = ".removed-";
 
-/// Removes what is at `path`, with all that is in it if it is a directory. Links are removed and not followed.
+/// Removes `path`, including all contents of a directory. Links are removed, not followed.
 ///
 /// # Errors
-/// What could not be removed first; `NotFound` if nothing is there.
+/// The first error; `NotFound` if `path` does not exist.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.is_dir() {
         return std::fs::remove_file(path);
@@ -33,7 +33,8 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     Err(io::Error::other("somebody else writes to it"))
 }
 
-/// Removes all files of `top`, and all its directories but for what is deeper, which is in `top` then. Whether it had any.
+/// Removes all files of `top` and its subdirectories, after moving the directories inside those up into `top`. Returns
+/// whether `top` had any entries.
 fn pass(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
     let mut had_any = false;
     for name in names(top)? {
@@ -48,7 +49,7 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> io::Result<bool> {
             }
         }
         match unlinkat(top, &*name, AtFlags::REMOVEDIR) {
-            // The next pass sees what somebody has written meanwhile.
+            // The next pass handles what was written meanwhile.
             Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -67,14 +68,14 @@ fn names(dir: &OwnedFd) -> io::Result<Vec<std::ffi::CString>> {
     Ok(names)
 }
 
-/// Whether `name` is gone from `dir`; else it is a directory.
+/// Removes `name` from `dir`. Returns false if it is a directory.
 fn is_removed(dir: &OwnedFd, name: &std::ffi::CStr) -> io::Result<bool> {
     let removed = || match unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
         Err(error) => Err(error),
     };
     match removed() {
-        // Linux says the first of a directory, other systems the second.
+        // For a directory Linux returns the first error, other systems the second.
         Err(Errno::ISDIR | Errno::PERM) => match openat(dir, name, FLAGS, Mode::empty()) {
             Ok(_) | Err(Errno::ACCESS) => Ok(false),
             Err(_) => Err(Errno::PERM.into()),
@@ -101,9 +102,9 @@ fn move_up(
         *moved += 1;
         match renameat(from, name, top, format!("{MOVED}{moved}")) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // It has the name of something that is there.
+            // The name is already in use.
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
-            // Its `..` changes, so it must be writable too.
+            // Moving it changes its `..`, so it must be writable too.
             Err(Errno::ACCESS) if may_again => {
                 may_again = false;
                 fchmod(from, Mode::RWXU)?;
@@ -129,7 +130,7 @@ fn open(dir: impl rustix::fd::AsFd, name: impl rustix::path::Arg + Copy) -> io::
     }
 }
 
-/// Gives us the rights to a directory that code may have taken away; never those to what a link leads to.
+/// Restores our access to a directory whose permissions code may have removed; never follows a link.
 #[cfg(target_os = "linux")]
 fn permit(dir: impl rustix::fd::AsFd, name: impl rustix::path::Arg) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
@@ -139,7 +140,7 @@ fn permit(dir: impl rustix::fd::AsFd, name: impl rustix::path::Arg) -> io::Resul
     Ok(rustix::fs::chmod(path, Mode::RWXU)?)
 }
 
-/// The same where a directory cannot be opened without its rights.
+/// The same on systems where a directory cannot be opened without access rights.
 #[cfg(not(target_os = "linux"))]
 fn permit(dir: impl rustix::fd::AsFd, name: impl rustix::path::Arg) -> io::Result<()> {
     Ok(rustix::fs::chmodat(
@@ -166,14 +167,14 @@ mod tests {
             std::fs::write(tree.join(file), "").unwrap();
         }
         std::os::unix::fs::symlink(&outside, tree.join("a/link")).unwrap();
-        // Far deeper than a path can be long, and than a stack of calls.
+        // Far deeper than the longest path and the call stack allow.
         let mut deepest = open(CWD, &*tree).unwrap();
         for _ in 0..20_000 {
             rustix::fs::mkdirat(&deepest, "d", Mode::RWXU).unwrap();
             deepest = open(&deepest, "d").unwrap();
         }
         for shut in ["a/b", "a"] {
-            let none = std::fs::Permissions::from_mode(0);
+            let none = std::fs::Permissions::from_mode(0o0);
             std::fs::set_permissions(tree.join(shut), none).unwrap();
         }
         remove_tree(&tree).unwrap();

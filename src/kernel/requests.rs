@@ -1,7 +1,7 @@
-//! What a kernel can be asked besides running a cell: completion, documentation, its variables, its usage.
+//! Requests to a kernel other than running a cell: completion, documentation, its variables, its usage.
 //!
-//! Nothing here counts as a cell or enters the kernel's history, and every wait has an end: kernels that know no
-//! such request never answer (bash and is_complete), and the first completion of a Python kernel can take seconds.
+//! None of them counts as a cell or enters the kernel's history, and each has a timeout: kernels that do not know a
+//! request never answer (bash and is_complete), and a Python kernel's first completion can take seconds.
 
 use std::time::Duration;
 
@@ -16,80 +16,80 @@ use crate::jupyter::content::Content;
 use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::mime::MimeBundle;
 
-/// For completion and documentation: the first one imports much.
+/// Timeout for completion and documentation: the first one imports a lot.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For is_complete, which is a hint only.
+/// Timeout for is_complete, which is only a hint.
 const HINT: Duration = Duration::from_secs(1);
-/// For what is asked on control, which is answered also while a cell runs.
+/// Timeout for requests on control, which are answered even while a cell runs.
 const CONTROL: Duration = Duration::from_secs(3);
-/// For reading the variables.
+/// Timeout for reading the variables.
 const READ_VARIABLES: Duration = Duration::from_secs(5);
-/// Prints the variables of a Python kernel, one JSON object a line.
+/// Prints the variables of a Python kernel, one JSON object per line.
 const PYTHON_VARIABLES: &str = include_str!("variables.py");
 /// The same in R.
 const R_VARIABLES: &str = include_str!("variables.R");
 
-/// What could stand at the cursor (`complete_reply`).
+/// Completions at the cursor (`complete_reply`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Completions {
     /// The candidates.
     pub matches: Vec<String>,
-    /// Where the text begins that they replace, in unicode code points.
+    /// Start of the text that they replace, in unicode code points.
     pub cursor_start: usize,
-    /// Where it ends.
+    /// Its end.
     pub cursor_end: usize,
 }
 
-/// Whether code is a whole statement (`is_complete_reply`).
+/// Whether code is a complete statement (`is_complete_reply`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completeness {
     /// It can be run.
     Complete,
-    /// More lines are needed; begin the next one with this.
+    /// More lines are needed; indent the next one by this.
     Incomplete {
         /// White space.
         indent: String,
     },
-    /// It will never be right.
+    /// It has a syntax error.
     Invalid,
-    /// The kernel cannot tell, or did not in time.
+    /// The kernel cannot tell, or did not answer in time.
     Unknown,
 }
 
-/// What a kernel needs of the machine.
+/// A kernel's resource usage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
-    /// Resident memory of the kernel and what it started, in bytes.
+    /// Resident memory of the kernel and its children, in bytes.
     pub memory: Option<u64>,
-    /// Processor use in percent of one core, since the last time it was asked.
+    /// Processor usage in percent of one core since the last request.
     pub cpu: Option<f64>,
 }
 
-/// A variable that lives in a kernel.
+/// A variable in a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its type, in the language's own words.
+    /// Its type, as named by the language.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Rows and columns, or length, where it has such; in the language's own words.
+    /// Rows and columns, or length, if it has any; as written by the language.
     #[serde(default)]
     pub shape: String,
-    /// The beginning of what it prints as.
+    /// The beginning of its printed form.
     #[serde(default)]
     pub head: String,
-    /// Bytes that its values take, where that is known at once; of text that a table refers to, only the references.
+    /// Size of its values in bytes, if that is cheap to find out; for text that a table refers to, only the references.
     #[serde(default)]
     pub bytes: Option<u64>,
 }
 
 impl Kernel {
-    /// What could stand at `cursor` (unicode code points from the start of `code`).
+    /// Completions at `cursor` (unicode code points from the start of `code`).
     ///
     /// # Errors
-    /// [`KernelError::NoAnswer`] or [`KernelError::Closed`]. A kernel that is busy answers when it is idle again.
+    /// [`KernelError::NoAnswer`] or [`KernelError::Closed`]. A busy kernel answers when it is idle again.
     pub async fn complete(&self, code: &str, cursor: usize) -> Result<Completions, KernelError> {
         let request = Content::CompleteRequest {
             code: code.to_owned(),
@@ -99,7 +99,7 @@ impl Kernel {
         Ok(read(&reply))
     }
 
-    /// Documentation for what stands at `cursor`; `None` if there is none. `detail` 1 asks for the source.
+    /// Documentation for the name at `cursor`; `None` if there is none. `detail` 1 includes the source.
     ///
     /// # Errors
     /// As [`Kernel::complete`].
@@ -124,7 +124,8 @@ impl Kernel {
         Ok((reply.found && !reply.data.is_empty()).then_some(reply.data))
     }
 
-    /// Whether `code` is a whole statement. A hint: kernels that do not answer within a second do not know.
+    /// Whether `code` is a complete statement. Only a hint: [`Completeness::Unknown`] if there is no answer within a
+    /// second.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -156,7 +157,7 @@ impl Kernel {
         })
     }
 
-    /// What the kernel needs of the machine now, also while a cell runs.
+    /// The kernel's current resource usage, even while a cell runs.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -176,16 +177,16 @@ impl Kernel {
             }
         }
         Ok(Usage {
-            memory: about.pid.and_then(resident),
+            memory: about.pid.and_then(super::processes::resident),
             cpu: None,
         })
     }
 
-    /// The variables that live in the kernel, also while a cell runs, where the kernel can do that (ipykernel 7).
+    /// The variables in the kernel; with ipykernel 7 even while a cell runs.
     ///
     /// # Errors
-    /// [`KernelError::Unsupported`] for a language whose variables we do not know how to list, or a kernel that is
-    /// busy and has no subshells; else as [`Kernel::complete`].
+    /// [`KernelError::Unsupported`] if we cannot list the variables of its language, or if the kernel is busy and has
+    /// no subshells; otherwise as [`Kernel::complete`].
     pub async fn variables(&self) -> Result<Vec<Variable>, KernelError> {
         let about = self.about().await?;
         let language = about.info.language_info.get("name").and_then(Value::as_str);
@@ -200,7 +201,7 @@ impl Kernel {
             }
         };
         let mut options = ExecuteOptions::aside(code, READ_VARIABLES);
-        // What is silent prints nothing in R.
+        // In R, silent code prints nothing.
         options.silent = is_ipykernel(&about);
         if about.busy {
             options.subshell = Some(self.subshell(&about).await?);
@@ -212,25 +213,25 @@ impl Kernel {
                 msg_type: "delete_subshell_request".to_owned(),
                 content: json!({ "subshell_id": subshell_id }),
             };
-            // One that stays costs the kernel a sleeping thread.
+            // A subshell that stays only costs a sleeping thread.
             let _ = self.request(Channel::Control, request, CONTROL).await;
         }
         let text = stdout_of(outputs);
-        // What is no such line was printed by somebody else.
+        // Other lines were printed by other code.
         Ok(text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect())
     }
 
-    /// Makes a subshell (JEP 91).
+    /// Creates a subshell (JEP 91).
     async fn subshell(&self, about: &About) -> Result<String, KernelError> {
         let unsupported = || KernelError::Unsupported {
             kernel: about.info.implementation.clone(),
             what: "do anything else while a cell runs",
         };
         let offered = about.info.supported_features.iter();
-        // Kernels built on ipykernel's base class inherit the claim without the thing.
+        // Kernels built on ipykernel's base class inherit the claim but not the feature.
         if !is_ipykernel(about) || !offered.clone().any(|feature| feature == "kernel subshells") {
             return Err(unsupported());
         }
@@ -247,7 +248,7 @@ impl Kernel {
             .ok_or_else(unsupported)
     }
 
-    /// How this kernel departs from the protocol.
+    /// The deviations of this kernel from the protocol.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -255,7 +256,7 @@ impl Kernel {
         Ok(Quirks::of(&self.info().await?.implementation))
     }
 
-    /// Sends any request and waits for its one reply, but not longer than `patience`.
+    /// Sends any request and waits for its reply, at most `patience`.
     pub(super) async fn request(
         &self,
         channel: Channel,
@@ -292,7 +293,7 @@ fn is_ipykernel(about: &About) -> bool {
     about.info.implementation == "ipython"
 }
 
-/// The content of a reply, as far as it has the shape.
+/// Parses the content of a reply; the default if its shape is unexpected.
 pub(super) fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) -> T {
     match &reply.content {
         Content::Other { content, .. } => {
@@ -300,11 +301,4 @@ pub(super) fn read<T: Default + serde::de::DeserializeOwned>(reply: &Message) ->
         }
         _ => T::default(),
     }
-}
-
-/// Resident memory of a process, in bytes (proc(5), `statm`).
-fn resident(pid: u32) -> Option<u64> {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
 }

@@ -1,9 +1,9 @@
 //! The table `parent msg_id -> execution`, and when an execution is over. Pure: time is passed in.
 //!
 //! An execution is finished when the reply **and** `idle` have been seen. Both can be lost (a kernel's send queue
-//! overflows, JavaScript kernels never answer an interrupted cell), so each wait has an end: with the reply but
-//! without `idle` a fence is sent after a second; with `idle` but no reply we wait five. A message whose
-//! parent is not in the table never reaches a cell.
+//! overflows, JavaScript kernels never answer an interrupted cell), so each wait is bounded: with the reply but without
+//! `idle` we send a fence after a second; with `idle` but no reply we wait five. A message whose parent is not in the
+//! table never reaches a cell.
 
 mod entry;
 mod gap;
@@ -26,20 +26,20 @@ use crate::jupyter::content::{Content, ExecuteReply, ExecutionState, InputReques
 use crate::jupyter::message::{Channel, Header, Message};
 use entry::{Begin, Settling, Stdin, Stop};
 
-/// How long the answer to that question may take: it comes behind all outputs, and a large one takes its time.
+/// How long the fence's answer may take: it comes after all outputs, and large ones take time.
 const FENCE_WAIT: Duration = Duration::from_secs(15);
-/// Between one interrupt and the next, when a cell's time is up or its input was refused.
+/// Time between two interrupts, when a cell's time is up or its input was refused.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(2500);
-/// Interrupts that a cell whose time is up may ignore before the kernel is killed.
+/// Interrupts that a timed-out cell may ignore before the kernel is killed.
 const INTERRUPTS: u32 = 2;
 
-/// The exception of code that wanted input and got none; ipykernel's own name for it.
+/// The exception of code that asked for input and got none; ipykernel's own name for it.
 const NO_INPUT: &str = "StdinNotImplementedError";
 
-/// Losses that a cell is told of.
+/// Most losses reported to one cell.
 const LOSSES: u32 = 100;
 
-/// How long a cell whose kernel answers no interrupt may still send outputs after one.
+/// How long a kernel that does not answer interrupted cells may still send outputs after an interrupt.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// A message that belongs to no execution, and the bytes it holds.
@@ -65,22 +65,22 @@ struct Entry {
     begin: Begin,
     count: Option<i64>,
     reply: Option<ExecuteReply>,
-    /// An `error` output was seen, with these words.
+    /// Name and text of the last `error` output.
     error: Option<(String, String)>,
     idle: bool,
-    /// The input request to answer.
+    /// Header of the input request to answer.
     input: Option<Header>,
-    /// What it asks and since when, until it is told.
+    /// The input request and when it came, until it is reported.
     asking: Option<(InputRequest, Instant)>,
     stdin: Stdin,
     interrupts: u32,
-    /// Losses that were told, and questions that were asked.
+    /// Number of losses reported.
     losses: u32,
-    /// What we said of it ourselves.
+    /// Our own remarks about it.
     remarks: Vec<String>,
     asked: u32,
     stop: Stop,
-    /// Reply and `idle` were seen, but outputs may still come.
+    /// Whether outputs may still come after reply and `idle`.
     settling: Settling,
     outputs: u32,
     wake: Option<(Instant, Wake)>,
@@ -99,7 +99,7 @@ enum Wake {
     InterruptAgain,
 }
 
-/// What the actor shall do after a wake-up.
+/// What the actor must do after a wake-up.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// Send a fence (a `kernel_info_request` whose id goes to [`Table::fence_passed`]).
@@ -113,7 +113,7 @@ pub(super) enum Action {
 }
 
 impl Table {
-    /// No executions yet, for a kernel with these quirks.
+    /// An empty table, for a kernel with these quirks.
     pub(super) fn new(quirks: Quirks) -> Self {
         Self {
             quirks,
@@ -159,7 +159,7 @@ impl Table {
         self.watch_first(now);
     }
 
-    /// The first in the queue must start: a kernel whose loop is blocked would never take it.
+    /// Starts the timeout of the first in the queue: a kernel whose loop is blocked would never start it.
     fn watch_first(&mut self, now: Instant) {
         if let Some(first) = self.entries.first_mut()
             && !first.started
@@ -173,14 +173,14 @@ impl Table {
         self.entries.is_empty()
     }
 
-    /// Whether messages about `parent` are those of a cell, and not of something we ask beside the cells.
+    /// Whether messages with this parent belong to a cell, and not to a request of ours beside the cells.
     pub(super) fn is_cell(&self, parent: Option<&str>) -> bool {
         let mut entries = self.entries.iter();
         let entry = entries.find(|entry| Some(entry.id.as_str()) == parent);
         entry.is_none_or(|entry| entry.tell_start)
     }
 
-    /// When [`Table::wake`] wants to be called.
+    /// When to call [`Table::wake`] next.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.entries
             .iter()
@@ -188,7 +188,7 @@ impl Table {
             .min()
     }
 
-    /// Takes a message of the kernel; what has no parent in the table is given back unused.
+    /// Routes a message of the kernel; gives it back if its parent is not in the table.
     pub(super) fn route(
         &mut self,
         channel: Channel,
@@ -206,7 +206,7 @@ impl Table {
             return self.late(channel, message, permit);
         };
         match (channel, message.content) {
-            // The first counts.
+            // Only the first reply counts.
             (Channel::Shell, Content::ExecuteReply(_)) if entry.reply.is_some() => {}
             (Channel::Shell, Content::ExecuteReply(reply)) => {
                 entry.count = reply.execution_count.or(entry.count);
@@ -221,7 +221,7 @@ impl Table {
                 entry.begin(now);
                 entry.count = execution_count.or(entry.count);
                 if entry.tell_start {
-                    // It holds its bytes: a kernel can say this as often as it likes.
+                    // Holds the bytes of its message: a kernel can repeat it without end.
                     let event = ExecutionEvent::Started { count: entry.count };
                     let _ = entry.events.send((event, permit));
                 }
@@ -246,19 +246,18 @@ impl Table {
                 if self.quirks.has_started_anew(&content) {
                     self.started_anew = true;
                     entry.send(ExecutionEvent::Output(OutputEvent::Lost(
-                        "the kernel started its interpreter anew: all its variables are lost"
-                            .to_owned(),
+                        "the kernel restarted its interpreter: all variables are lost".to_owned(),
                     )));
                 }
                 if let Some(mut output) = OutputEvent::from_content(content) {
                     if self.quirks.ansi_in_plain {
                         output.strip_plain();
                     }
-                    // A consumer that has gone away is not waited for.
+                    // Do not wait for a consumer that has gone.
                     let _ = entry.events.send((ExecutionEvent::Output(output), permit));
                 }
             }
-            // A reply of another kind with our parent: nothing to do with a cell.
+            // A reply of another kind with our parent: not part of a cell.
             (Channel::Shell | Channel::Control | Channel::Stdin, _) => {}
         }
         entry.after_message(now, self.quirks.late_outputs);
@@ -267,8 +266,8 @@ impl Table {
         Ok(())
     }
 
-    /// Tells the running executions that something of their output is missing. A broken reply can come before the
-    /// first sign that an execution has started.
+    /// Reports to the running executions that some of their output is missing. If none has started, reports to the
+    /// first: a broken message can precede the first sign of its start.
     pub(super) fn lost_output(&mut self, what: &str) {
         let any_started = self.entries.iter().any(|entry| entry.started);
         for (n, entry) in self.entries.iter_mut().enumerate() {
@@ -283,7 +282,7 @@ impl Table {
         }
     }
 
-    /// The fence's `idle` was seen, so whatever has a reply by now will get no more output.
+    /// The fence's `idle` was seen, so executions that have a reply by now will get no more output.
     pub(super) fn fence_passed(&mut self) {
         for entry in &mut self.entries {
             if entry.reply.is_some() && !entry.idle {
@@ -293,19 +292,19 @@ impl Table {
         self.sweep();
     }
 
-    /// The code to run silently now, because the kernel has started its interpreter anew and no cell runs.
+    /// The code to run silently now, if the kernel restarted its interpreter and no cell runs.
     pub(super) fn take_set_up(&mut self) -> Option<&'static str> {
         let due = self.started_anew && self.entries.is_empty();
         self.started_anew &= !due;
         self.quirks.set_up.filter(|_| due)
     }
 
-    /// Marks the running execution as interrupted by the person. Returns whether there is one.
+    /// Marks the running execution as interrupted by the user. Returns whether there is one.
     pub(super) fn interrupt(&mut self, now: Instant) -> bool {
         self.stop(now, Stop::Requested)
     }
 
-    /// The same where a limit of the kernel wants it: the cell has failed, and its author goes on.
+    /// The same for a limit of the kernel: the cell counts as failed, not as stopped by the user.
     pub(super) fn interrupt_at_limit(&mut self, now: Instant) -> bool {
         self.stop(now, Stop::Limit)
     }
@@ -333,12 +332,12 @@ impl Table {
             .iter_mut()
             .find(|entry| entry.id == id && entry.stdin == Stdin::Asked)?;
         let header = entry.input.take()?;
-        // The person's thinking does not count against the cell.
+        // The user's thinking time does not count against the cell.
         entry.wake = entry.time_up(now);
         Some(header)
     }
 
-    /// Nobody answers what `id` asks for.
+    /// Refuses the input request of `id`.
     pub(super) fn refuse_input(&mut self, id: &str, why: &str, now: Instant) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id)
             && entry.input.is_some()
@@ -347,7 +346,7 @@ impl Table {
         }
     }
 
-    /// Handles the waits that are over at `now`; `more_waits` if messages have come that were not routed yet.
+    /// Handles the waits that are over at `now`; `more_waits` says whether unrouted messages are queued.
     pub(super) fn wake(&mut self, now: Instant, more_waits: bool) -> Vec<Action> {
         let unanswered = self.quirks.after_interrupt == AfterInterrupt::Unanswered;
         let mut actions = Vec::new();
@@ -393,7 +392,7 @@ impl Table {
                         told = *times;
                     }
                     match (told, entry.input.take()) {
-                        // Some kernels wait for a line and for nothing else.
+                        // Some kernels react only to a line of input.
                         (2, Some(asked)) => actions.push(Action::EmptyLine(asked)),
                         (0..=3, asked) => {
                             entry.input = asked;
@@ -434,7 +433,7 @@ impl Table {
         actions
     }
 
-    /// Finishes everything: the kernel is gone.
+    /// Finishes all executions: the kernel is gone.
     pub(super) fn kernel_died(&mut self, reason: &ExitReason) {
         for mut entry in self.entries.drain(..) {
             let verdict = if *reason == ExitReason::KilledAfterTimeout && !entry.started {

@@ -1,17 +1,18 @@
-//! What looks like a secret: names of variables, and values. Code that a model wrote must not get it, nor must a log.
+//! Recognizes secrets by variable name and by value. Code from a model must not get them, and logs must not contain
+//! them.
 //!
-//! It is told from the name, and from the value: a password in a URL or in the words of a connection, and tokens whose
-//! form their issuers have published so that they can be found.
+//! Values that count: a password in a URL or a connection string, and tokens in a form that their issuers have
+//! published for detection.
 //!
-//! Deliberately not here: secrets of no particular form in variables of no particular name; nobody can tell these.
+//! Deliberately not here: secrets without a known form in variables with an ordinary name, which nobody can recognize.
 
 use std::ops::Range;
 
-/// Words of which a name consists.
+/// Words of a name that indicate a secret.
 const WORDS: [&str; 9] = [
     "AUTH", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD", "SECRETS", "TOKENS",
 ];
-/// What such a word ends in.
+/// Endings of a word that indicate a secret.
 const ENDINGS: [&str; 9] = [
     "PASSWORD",
     "PASSWD",
@@ -23,9 +24,9 @@ const ENDINGS: [&str; 9] = [
     "CREDENTIALS",
     "SSHPASS",
 ];
-/// Whole names.
+/// Whole names that indicate a secret.
 const NAMES: [&str; 20] = [
-    // Sockets and servers that act for the person: anyone who reaches them can log in, start programs, or become root.
+    // Sockets and servers that act for the user: code that can reach them can log in, start programs, or become root.
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",
@@ -36,10 +37,10 @@ const NAMES: [&str; 20] = [
     "DOCKER_CONFIG",
     "CONTAINER_HOST",
     "CONTAINERD_ADDRESS",
-    // The URL of a gateway may hold its token.
+    // A gateway's URL may contain its token.
     "SPONDE_GATEWAY",
     "JUPYTER_GATEWAY_URL",
-    // Files with what it takes to log in.
+    // Files with credentials.
     "BOTO_CONFIG",
     "CLOUDSDK_CONFIG",
     "AZURE_CONFIG_DIR",
@@ -51,7 +52,7 @@ const NAMES: [&str; 20] = [
 ];
 const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// How a token begins, and how many characters of a token follow at least.
+/// Prefixes of tokens, and how many characters follow at least.
 const TOKENS: [(&str, usize); 36] = [
     ("sk-", 16),
     ("sk_live_", 16),
@@ -91,12 +92,12 @@ const TOKENS: [(&str, usize); 36] = [
     ("SG.", 40),
 ];
 
-/// Whether a variable must not reach code that a model wrote.
+/// Whether a variable must be withheld from code that a model wrote.
 pub fn is_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) || has_secret(value)
 }
 
-/// Whether a variable's name says that its value is a secret, or a way to one.
+/// Whether a variable's name indicates that its value is a secret, or gives access to one.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     if HARMLESS.contains(&name.as_str()) {
@@ -111,8 +112,8 @@ pub fn is_secret_name(name: &str) -> bool {
             })
 }
 
-/// Whether there is a secret in a text: a URL or the words of a connection with a password, a private key, or a token of
-/// a known form.
+/// Whether a text contains a secret: a URL or a connection string with a password, a private key, or a token of a known
+/// form.
 pub fn has_secret(text: &str) -> bool {
     (text.contains("-----BEGIN ") && text.contains("PRIVATE KEY"))
         || has_userinfo(text)
@@ -120,7 +121,7 @@ pub fn has_secret(text: &str) -> bool {
         || has_token(text)
 }
 
-/// `scheme://user:password@host`, and for a token in the place of the user `scheme://token@host`.
+/// `scheme://user:password@host`, or `scheme://token@host` with a token as user.
 fn has_userinfo(text: &str) -> bool {
     text.match_indices("://").any(|(at, mark)| {
         let rest = &text[at + mark.len()..];
@@ -131,14 +132,14 @@ fn has_userinfo(text: &str) -> bool {
             .rsplit(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '.' | '-'))
             .next()
             .unwrap_or_default();
-        // A password may have a slash in it that nobody escaped: then there is an at sign behind the first one.
+        // A password may contain an unescaped slash: then there is an at sign after it.
         let authority = &rest[..end];
         let Some((userinfo, _)) = authority.rsplit_once('@') else {
             let open = authority.split_once(':').map(|(_, port)| port);
             let is_port = open.is_none_or(|port| port.bytes().all(|c| c.is_ascii_digit()));
             return !is_port && !authority.contains('[') && rest[end..].contains('@');
         };
-        // A user alone is a name where one logs in by other means.
+        // A user without a password is just a name if the scheme uses another way to log in.
         match userinfo.split_once(':') {
             Some((_, password)) => !password.is_empty(),
             None => !userinfo.is_empty() && matches!(scheme, "http" | "https"),
@@ -146,12 +147,12 @@ fn has_userinfo(text: &str) -> bool {
     })
 }
 
-/// Whether there is a `password=..` in the words of a connection (libpq, ODBC, ADO.NET, Azure), or in the query of a URL.
+/// Whether there is a `password=..` in a connection string (libpq, ODBC, ADO.NET, Azure), or in the query of a URL.
 fn has_password_field(text: &str) -> bool {
     fields(text).next().is_some()
 }
 
-/// Those fields, with their values.
+/// Those fields that have a value, with their values.
 fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     const FIELDS: [&str; 10] = [
         "password",
@@ -184,7 +185,7 @@ fn has_token(text: &str) -> bool {
     })
 }
 
-/// Three parts in base64url, the first of which is a JSON object (RFC 7519).
+/// Three base64url parts, the first of which is a JSON object (RFC 7519).
 fn is_jwt(word: &str) -> bool {
     let mut parts = word.split('.');
     let (Some(head), Some(body), Some(_), None) =
@@ -195,7 +196,7 @@ fn is_jwt(word: &str) -> bool {
     head.starts_with("eyJ") && head.len() >= 10 && body.len() >= 4
 }
 
-/// The secrets in a variable: what must not be seen if the variable's value is not to be.
+/// The secrets in a variable: the parts of its value to redact.
 pub(super) fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     let value = value.trim();
     let mut all: Vec<&str> = found(value)
@@ -208,14 +209,14 @@ pub(super) fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     all
 }
 
-/// Whether a secret variable is rather where secrets are, or how they are reached.
+/// Whether a secret variable only says where secrets are, or how to reach them.
 fn is_way(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str()) || name.ends_with("_FILE")
 }
 
-/// A path, an address or a number is no secret, whatever its variable is called; and a word such as `postgres` is in
-/// so many texts that nobody learns anything from it.
+/// Whether a value is not worth redacting: a path, an address or a number is not a secret, whatever its variable is
+/// called, and a word such as `postgres` is too common to reveal anything.
 fn is_plain(value: &str) -> bool {
     let is_path = ["/", "./", "../", "~"]
         .iter()
@@ -230,7 +231,8 @@ fn is_plain(value: &str) -> bool {
     is_path || is_number || is_word || value.contains("://") || distinct.len() < 5
 }
 
-/// Where in `text` there is what has the form of a secret: tokens, passwords in URLs, private keys. In order, and apart.
+/// The ranges of `text` that have the form of a secret: tokens, passwords in URLs, private keys. Sorted, without
+/// overlaps.
 pub(super) fn found(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut all: Vec<Range<usize>> = tokens(text).chain(passwords(text)).collect();
     all.extend(private_keys(text));
@@ -243,7 +245,7 @@ pub(super) fn found(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Words that are tokens. A name that only begins like one is none: tokens are random.
+/// Words that are tokens. A name that only starts like one does not count, because tokens are random.
 fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let words = text.split(move |c: char| !is_part(c));
@@ -275,10 +277,10 @@ fn is_random(text: &str) -> bool {
         && (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) || is_hex())
 }
 
-/// Bytes of a URL before its host, at most.
+/// Most bytes of a URL before its host.
 const USERINFO: usize = 1024;
 
-/// The password of `scheme://user:password@host`, and the token of `https://token@host`.
+/// The password of `scheme://user:password@host`, or the token of `https://token@host`.
 fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices("://").filter_map(move |(at, mark)| {
         let start = at + mark.len();
@@ -305,7 +307,7 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Keys in PEM, from mark to mark; one without an end goes to the end.
+/// PEM private keys, from mark to mark; one without an end mark extends to the end of the text.
 fn private_keys(text: &str) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -382,7 +384,7 @@ mod tests {
 
     #[test]
     fn values_that_are_secrets() {
-        // In pieces, so that nobody who looks for secrets in sources finds these.
+        // Split, so that scanners for secrets in source code do not find these.
         let long = "a1B2c3D4e5".repeat(4);
         let tokens = TOKENS.map(|(start, _)| format!("{start}{long}"));
         let more = [

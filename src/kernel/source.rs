@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use super::quirks::is_bare_python;
 use crate::jupyter::kernelspec::KernelSpec;
 
-/// Starts ipykernel as its own launcher does, but without collecting garbage while it imports and without taking its
-/// modules apart at the end: about a fifth of the time of a short run (`scripts/bench cells`).
+/// Starts ipykernel like its own launcher, but without garbage collection during the imports and without module
+/// teardown at the end: saves about a fifth of a short run (`scripts/bench cells`).
 pub(super) const IPYKERNEL_START: &str = include_str!("ipykernel_start.py");
-/// The same for other kernels that are Python modules: with room for all that they print.
+/// The same for other kernels that are Python modules: with enough buffer for all that they print.
 pub(super) const PYTHON_START: &str = include_str!("python_start.py");
 
 /// Which kernel to run.
@@ -20,13 +20,13 @@ pub struct KernelSource {
     pub spec: KernelSpec,
     /// The folder of kernel.json (`{resource_dir}`).
     pub resource_dir: PathBuf,
-    /// The environment it belongs to (`{prefix}`), where there is one: a bare `python` in argv means the
-    /// interpreter of this environment.
+    /// The environment it belongs to (`{prefix}`), if any: a bare `python` in argv means that environment's
+    /// interpreter.
     pub prefix: Option<PathBuf>,
 }
 
 impl KernelSource {
-    /// The program that is started: a path, or a name that is looked for on `PATH`.
+    /// The program to start: a path, or a name that is searched for on `PATH`.
     pub(super) fn program(&self) -> String {
         command(self, Path::new(""))
             .into_iter()
@@ -35,8 +35,8 @@ impl KernelSource {
     }
 }
 
-/// The spec's command; a bare `python` is the interpreter of the environment the spec was found in, as
-/// jupyter_client has it.
+/// The spec's command; a bare `python` becomes the interpreter of the environment that the spec was found in, as in
+/// jupyter_client.
 pub(super) fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<String> {
     let fallback = kernel.resource_dir.clone();
     let prefix = kernel.prefix.as_ref().unwrap_or(&fallback);
@@ -64,7 +64,7 @@ pub(super) fn command(kernel: &KernelSource, connection_file: &Path) -> Vec<Stri
     command
 }
 
-/// The position in a command at which Python is told to run ipykernel.
+/// The position in a command where Python is told to run ipykernel.
 pub(super) fn ipykernel_at(command: &[String]) -> Option<usize> {
     command
         .windows(2)

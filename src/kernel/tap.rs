@@ -1,6 +1,6 @@
-//! Raw messages to and from a kernel, for who speaks the protocol itself (the proxy kernel, widgets).
+//! Raw messages to and from a kernel, for code that speaks the protocol itself (the proxy kernel, widgets).
 //!
-//! Deliberately not here: when an execution is over. Who listens has replies and `idle` and decides.
+//! Deliberately not here: when an execution is over. The listener sees replies and `idle` and decides.
 
 use tokio::sync::mpsc;
 
@@ -9,14 +9,14 @@ use super::{Kernel, KernelError};
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
 
-/// Messages that may wait for the listener. When it is full nothing more is read from the kernel.
+/// Most messages queued for the listener. If the queue is full, nothing more is read from the kernel.
 const WAITING: usize = 256;
 
-/// A kernel's raw side. The kernel lives as long as this or any handle does.
+/// A kernel's raw messages. The kernel lives as long as this or any handle does.
 #[derive(Debug)]
 pub struct Tap {
-    /// Everything that our own requests did not cause, in order: answers to what was sent here, and what the kernel
-    /// says by itself. Ends when the kernel does.
+    /// All messages that our own requests did not cause, in order: answers to what was sent through the tap, and what
+    /// the kernel sends by itself. Ends with the kernel.
     pub messages: mpsc::Receiver<Tapped>,
     commands: mpsc::Sender<Command>,
 }
@@ -28,7 +28,7 @@ pub struct TapSender {
 }
 
 impl Tap {
-    /// What comes from the kernel, and the way to it, for two tasks.
+    /// Splits it into messages from the kernel and a sender to it, for two tasks.
     pub fn split(self) -> (mpsc::Receiver<Tapped>, TapSender) {
         let commands = self.commands;
         (self.messages, TapSender { commands })
@@ -44,7 +44,7 @@ impl Tap {
 }
 
 impl TapSender {
-    /// Sends a message as it is: header, parent, buffers. It is signed with the kernel's key.
+    /// Sends a message unchanged: header, parent, buffers. It is signed with the kernel's key.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -54,7 +54,7 @@ impl TapSender {
 }
 
 impl TapSender {
-    /// Interrupts the kernel, whether or not something of ours runs.
+    /// Interrupts the kernel, whether or not an execution of ours runs.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -76,11 +76,11 @@ async fn send(
         .map_err(|_| KernelError::Closed)
 }
 
-/// The actor's side: who listens, if anybody does.
+/// The actor's side: the current listener, if any.
 #[derive(Debug)]
 pub(super) struct Listener {
     to: Option<Hearer>,
-    /// What there was no room for: nothing more is to be read until there is.
+    /// A message that did not fit in the queue: nothing more is read until it does.
     untold: Option<Tapped>,
 }
 
@@ -93,12 +93,12 @@ impl Listener {
         self.to.is_some()
     }
 
-    /// Whether it wants messages of our own cells too.
+    /// Whether it receives messages of our own cells too.
     pub(super) fn hears_cells(&self) -> bool {
         matches!(self.to, Some((_, TapScope::Cells)))
     }
 
-    /// Whether nothing more must be offered before [`Listener::make_room`].
+    /// Whether [`Listener::make_room`] must be called before another message is offered.
     pub(super) fn is_full(&self) -> bool {
         self.untold.is_some()
     }
@@ -114,7 +114,7 @@ impl Listener {
         }
     }
 
-    /// Waits until what there was no room for is told, or nobody listens any more. Cancel-safe.
+    /// Waits until the pending message fits, or the listener is gone. Cancel-safe.
     pub(super) async fn make_room(&mut self) {
         if self.untold.is_none() {
             return;
@@ -130,21 +130,21 @@ impl Listener {
         self.untold = None;
     }
 
-    /// Who listens goes on to the next life.
+    /// The sender, for the next life.
     pub(super) fn into_sender(self) -> Option<Hearer> {
         self.to
     }
 }
 
 impl Kernel {
-    /// The sending half alone: anyone who listens goes on to listen.
+    /// A sender only; the current listener stays.
     pub fn tap_sender(&self) -> TapSender {
         TapSender {
             commands: self.commands.clone(),
         }
     }
 
-    /// Opens the raw side; one opened earlier is closed. It stays open over restarts.
+    /// Opens the tap; closes an earlier one. It stays open across restarts.
     ///
     /// # Errors
     /// [`KernelError::Closed`].
@@ -152,8 +152,8 @@ impl Kernel {
         self.tap_to(TapScope::Foreign).await
     }
 
-    /// The same, with the messages of our own cells: for front ends that share the kernel with us. Those hold no permit:
-    /// anyone who listens takes them at once.
+    /// The same, with the messages of our own cells: for front ends that share the kernel with us. Those messages hold
+    /// no permit, so the listener must take them at once.
     ///
     /// # Errors
     /// [`KernelError::Closed`].

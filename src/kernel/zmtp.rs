@@ -1,17 +1,17 @@
-//! Frames of ZMTP 3 (RFC 23, RFC 37) as bytes: what the guard and the proxy read and write alike.
+//! Frames of ZMTP 3 (RFC 23, RFC 37) as bytes, shared by the guard and the proxy.
 
 /// Bytes of a greeting.
 pub(in crate::kernel) const GREETING: usize = 64;
-/// The longest command, `READY` with its metadata, that is looked at.
+/// The longest command that is accepted: `READY` with its metadata.
 pub(in crate::kernel) const COMMAND_LIMIT: u64 = 8 * 1024;
-/// The flag of a frame that is not its message's last.
+/// Flag: more frames of the message follow.
 pub(in crate::kernel) const MORE: u8 = 1;
 const LONG: u8 = 2;
-/// The flag of a frame that is a command.
+/// Flag: the frame is a command.
 pub(in crate::kernel) const COMMAND: u8 = 4;
-/// After the name of a `PING`: two bytes of time-to-live, which are not part of the answer.
+/// Bytes of time-to-live after the name of a `PING`, which are not part of the answer.
 const PING_TTL: usize = 2;
-/// What a `PING` may want back at most.
+/// Most context bytes of a `PING` that are sent back.
 const PING_CONTEXT: usize = 16;
 
 /// Reserved bits, or a command that claims to have a second part.
@@ -23,12 +23,12 @@ pub(in crate::kernel) struct UnknownFlags(pub(in crate::kernel) u8);
 pub(in crate::kernel) struct Head {
     pub(in crate::kernel) flags: u8,
     pub(in crate::kernel) length: u64,
-    /// Of the header itself.
+    /// Size of the header itself.
     pub(in crate::kernel) size: usize,
 }
 
 impl Head {
-    /// None if `bytes` are less than a header; an error if ZMTP 3 does not know the flags, which it names.
+    /// `None` if `bytes` is shorter than a header; an error with the flags if ZMTP 3 does not define them.
     pub(in crate::kernel) fn read(bytes: &[u8]) -> Result<Option<Self>, UnknownFlags> {
         let Some((&flags, rest)) = bytes.split_first() else {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Head {
     }
 }
 
-/// Writes the header of a frame of `length` bytes of a message.
+/// Appends the header of a message frame with a body of `length` bytes.
 pub(in crate::kernel) fn push_head(to: &mut Vec<u8>, length: usize, is_last: bool) {
     let more = if is_last { 0 } else { MORE };
     if let Ok(length) = u8::try_from(length) {
@@ -71,7 +71,7 @@ pub(in crate::kernel) fn push_head(to: &mut Vec<u8>, length: usize, is_last: boo
     }
 }
 
-/// The frame that answers a `PING` with this data: its context comes back.
+/// The frame that answers a `PING` with this data: it returns the context.
 pub(in crate::kernel) fn pong(data: &[u8]) -> Vec<u8> {
     let context = data.get(PING_TTL..).unwrap_or_default();
     let context = &context[..context.len().min(PING_CONTEXT)];

@@ -1,23 +1,22 @@
 //! From a model's name to where it is served: `provider/model`, a bare name, `local/NAME`.
 //!
-//! Pure: the environment is a function passed in. Deliberately not here: looking for what is
-//! running ([`super::detect`]), and the models Sponde runs itself, which are only named
-//! ([`Resolved::Local`]).
+//! Pure: the environment is a function passed in. Not here: finding running servers ([`super::detect`]), and the models
+//! that Sponde runs itself, which are only named ([`Resolved::Local`]).
 
 use super::endpoint::{Endpoint, ProviderKind};
 use super::providers::{PROVIDERS, Provider, ProviderChoice, set};
 pub use super::setup::{CatalogError, Environment, Setup};
 
-/// What a name stands for.
+/// What a name resolves to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolved {
-    /// A model behind a server.
+    /// A model on a server.
     Served(Box<Endpoint>),
     /// A model Sponde runs itself, by the name after `local/`.
     Local(String),
 }
 
-/// Finds out what `name` stands for. `base_url`, if given, goes before the environment's.
+/// Resolves `name`. `base_url`, if given, overrides the environment's.
 pub fn resolve(
     name: &str,
     base_url: Option<&str>,
@@ -57,7 +56,7 @@ pub(super) fn no_key(place: &ProviderChoice<'_>) -> CatalogError {
     }
 }
 
-/// The provider a name stands for, and the model's name there.
+/// The provider that a name refers to, and the model's name there.
 fn split<'a>(
     name: &str,
     base_url: Option<&str>,
@@ -68,7 +67,7 @@ fn split<'a>(
     {
         return Ok((place, model.to_owned()));
     }
-    // `openai` alone: the provider's usual model, if it has one.
+    // `openai` alone means the provider's default model, if it has one.
     if let Some(place) = ProviderChoice::named(name, setup)? {
         let model = place.usual_model().unwrap_or_default().to_owned();
         return Ok((place, model));
@@ -97,9 +96,9 @@ fn split<'a>(
         })
 }
 
-/// Those of `names` that look like `name`, most like it first; at most five.
+/// Those of `names` that are similar to `name`, the most similar first; at most five.
 pub(super) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    /// Below this, two names have nothing in common.
+    /// Minimum similarity of two names.
     const ALIKE: f64 = 0.8;
     const MOST: usize = 5;
     let name = name.to_ascii_lowercase();
@@ -137,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Kind, base URL, key's variable, model at the server, full name.
+    /// Kind, base URL, key's variable, model id at the server, full name.
     fn summary(resolved: Resolved) -> String {
         let Resolved::Served(endpoint) = resolved else {
             panic!("not served: {resolved:?}");
@@ -186,7 +185,7 @@ mod tests {
         resolve(name, base_url, setup)
     }
 
-    /// Pairs of a name and what [`summary`] says of it.
+    /// Checks pairs of a name and its expected [`summary`].
     fn check(variables: &'static [(&str, &str)], cases: &[(&str, &str)]) {
         for (name, expected) in cases {
             let resolved = resolved(name, None, variables, &AllSettings::new()).unwrap();
@@ -387,7 +386,7 @@ mod tests {
         let price = info.price.unwrap();
         assert!((price.output - 1.0).abs() < 1e-9 && (price.cached - 0.5).abs() < 1e-9);
 
-        // The key of another provider is not sent there.
+        // Another provider's key is not sent there.
         let Ok(Resolved::Served(at_work)) = resolved("work/m", None, variables, &own) else {
             panic!("not served");
         };
@@ -397,7 +396,7 @@ mod tests {
             (None, Some(KeyCommand::Words(words)))
         );
 
-        // What is known is only added to, and the environment comes first.
+        // Settings extend a known provider, and the environment takes precedence.
         let command = KeyCommand::Shell("pass show groq".to_owned());
         let Ok(Resolved::Served(groq)) = resolved("groq/m", None, variables, &own) else {
             panic!("not served");

@@ -1,7 +1,7 @@
-//! A model that is asked in one of the ways to run code, and looks the same from outside whatever the way: code streams
-//! as calls of a tool, the rest as text.
+//! Asks a model for code in one of several ways and always presents the same stream: code as tool calls, the rest as
+//! text.
 //!
-//! A way is a [`Manner`]: [`super::native`], [`super::constrained`] and [`super::fenced`] have one each.
+//! Each way is a [`Manner`]: one each in [`super::native`], [`super::constrained`] and [`super::fenced`].
 
 mod piece;
 mod translation;
@@ -14,19 +14,19 @@ use translation::translated;
 
 /// How a model is asked for code, and how its reply is read.
 pub(super) trait Manner: Send + Sync {
-    /// Whether the model is offered the tool as its wire has it.
+    /// Whether the model gets the tool through the wire's own tool calls.
     fn offers_tools(&self) -> bool {
         false
     }
 
-    /// The prompt for a reply that may run code with `tool`, and what finds the code in it.
+    /// The prompt for a reply that may run code with `tool`, and a reader that finds the code in the reply.
     fn ask(&self, prompt: Prompt, tool: &ToolSpec) -> (Prompt, Box<dyn ReadReply>);
 
-    /// The prompt for a reply in free text, or after the prompt's own schema.
+    /// The prompt for a reply in free text, or for the prompt's own schema.
     fn plain(&self, prompt: Prompt) -> Prompt;
 }
 
-/// A provider that is asked in a certain manner.
+/// A provider that asks for code in a certain manner.
 #[derive(Clone)]
 pub struct Coded {
     inner: Arc<dyn Provider>,
@@ -35,14 +35,14 @@ pub struct Coded {
 }
 
 impl Coded {
-    /// `inner`, asked as `manner` says: [`super::tuning::Tuning`] for calls of tools,
+    /// Wraps `inner` so that it is asked in this manner: [`super::tuning::Tuning`] for tool calls,
     /// [`super::constrained::ConstrainedOptions`] for a provider that honours [`Prompt::reply_schema`],
     /// [`super::fenced::FencedOptions`] for one that writes text.
     #[expect(private_bounds, reason = "the three manners there are")]
     pub fn new(inner: Arc<dyn Provider>, manner: impl Manner + 'static) -> Self {
         let mut info = inner.info().clone();
         if !manner.offers_tools() {
-            // Whatever the model could.
+            // Even if the model supports tools.
             info.tools = Some(false);
         }
         Self {
@@ -58,7 +58,7 @@ impl Provider for Coded {
         &self.info
     }
 
-    /// A prompt with tools is taken to have one, which runs code; one without is asked for free text.
+    /// A prompt's only tool is the one that runs code; a prompt without tools asks for free text.
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Delta, ProviderError>> {
         let Some(tool) = prompt.tools.first().cloned() else {
             return self.inner.stream(self.manner.plain(prompt));

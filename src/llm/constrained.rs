@@ -1,11 +1,11 @@
-//! Makes a model that cannot call tools reply with code or an answer, by constraining its JSON.
+//! Makes a model that cannot call tools reply with code or an answer, by constraining its reply to a JSON schema.
 //!
 //! Small local models write tool calls unreliably or not at all, but a server that samples under a
 //! JSON schema makes them reply `{"code": ...}` or `{"answer": ...}` and nothing else. From outside
 //! this looks like any provider: code streams as a tool call, the answer as text.
 //!
-//! Invariant: what the next reply may be depends on the prompt alone, so that a session replayed asks
-//! the same. All wording is an option: what works is found by experiment, not here.
+//! Invariant: the schema of the next reply depends on the prompt alone, so that a replayed session sends the same
+//! requests. All wording is an option, because good wording is found by experiment.
 
 mod reader;
 mod render;
@@ -27,12 +27,12 @@ const LANGUAGE: &str = "language";
 /// The key of a reply that ends the turn in words.
 const ANSWER: &str = "answer";
 
-/// What the model is told, and how it is asked.
+/// Instructions for the model, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConstrainedOptions {
     /// Appended to the system prompt, after a blank line: how to reply. Empty appends nothing.
     pub instructions: String,
-    /// The words around outputs.
+    /// The text around outputs.
     pub wording: Wording,
     /// How it is asked.
     pub tuning: Tuning,
@@ -78,13 +78,13 @@ impl Manner for ConstrainedOptions {
     }
 }
 
-/// The schema of the tool's argument for the language, if it has one.
+/// The schema of the tool's language argument, if it has one.
 fn languages(tool: &ToolSpec) -> Option<Value> {
     let language = tool.parameters.get("properties")?.get(LANGUAGE)?;
     Some(json!({"type": "string", "enum": language.get("enum")?}))
 }
 
-/// A cell. The language comes last, so that the reply is known by its first key.
+/// The schema of a cell. The language comes last, so that the first key identifies the reply.
 fn code(languages: Option<Value>) -> Value {
     let mut schema = object(CODE);
     if let (Some(languages), Some(properties)) = (languages, schema.get_mut("properties")) {
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// What came out, with adjacent fragments joined and the call's id left out, and the schema asked.
+    /// The deltas, with adjacent fragments joined and call ids left out, and the requested schema.
     async fn ask(messages: Vec<Message>, reply: Reply) -> (Vec<Delta>, Option<Value>) {
         let model = model(reply);
         let constrained = Coded::new(Arc::new(model.clone()), ConstrainedOptions::default());

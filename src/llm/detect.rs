@@ -1,8 +1,7 @@
-//! What there is to use when nobody chose a model: keys in the environment, else servers running on
-//! this machine.
+//! Finds a model when none is configured: keys in the environment, else servers running on this machine.
 //!
-//! Keys are only looked at. Servers are asked for their models, all at once, each within
-//! a third of a second; what does not answer in time, or does not answer like a model server, is not there.
+//! Keys are not tested. All servers are asked for their models at once, each with a limit of a third of a second; a
+//! server that does not answer in time, or not like a model server, counts as absent.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::providers::{PROVIDERS, Provider, ProviderChoice, set};
 /// How long a server on this machine may take to list its models.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The same for a server the person named in `OPENAI_BASE_URL`, which may be far away.
+/// The limit for a server named in `OPENAI_BASE_URL`, which may be far away.
 const LONG_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Servers that may be running here, in order of preference.
@@ -28,14 +27,14 @@ const SERVERS: [ProviderKind; 4] = [
     ProviderKind::Vllm,
 ];
 
-/// Something that could be used.
+/// A usable source of models.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelSource {
     /// A key, with the model its provider would be asked for by default.
     Key {
-        /// Where it is.
+        /// Where the key comes from.
         source: KeySource,
-        /// The full name of a sensible model.
+        /// The full name of the provider's default model.
         model: String,
     },
     /// A server that answered.
@@ -45,11 +44,11 @@ pub enum ModelSource {
 /// A model server that answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// What it seems to be.
+    /// Which server it appears to be.
     pub kind: ProviderKind,
     /// Where it is.
     pub base_url: String,
-    /// The models it lists, those that only embed left out. May be empty.
+    /// The models it lists, without embedding-only models. May be empty.
     pub models: Vec<Listed>,
 }
 
@@ -63,8 +62,8 @@ impl Server {
     }
 }
 
-/// Looks around: keys first, best first; servers only if there is no key. A server named in
-/// `OPENAI_BASE_URL` counts as chosen by the person and comes before everything.
+/// Finds sources: keys first, best first; servers only if there is no key. A server named in `OPENAI_BASE_URL` is the
+/// person's choice and precedes everything.
 pub async fn detect(setup: Setup<'_>) -> Vec<ModelSource> {
     if set(setup.environment, "OPENAI_BASE_URL").is_some() {
         let named = server(ProviderKind::OpenAiCompatible, setup, LONG_PATIENCE).await;
@@ -81,7 +80,7 @@ pub async fn detect(setup: Setup<'_>) -> Vec<ModelSource> {
     }
 }
 
-/// The keys there are, best first: those of the environment, and programs that print one.
+/// The available keys, best first: those in the environment, and commands that print one.
 pub fn keys(setup: Setup<'_>) -> Vec<ModelSource> {
     PROVIDERS
         .iter()
@@ -131,7 +130,7 @@ mod tests {
     use crate::llm::listing::ModelFacts;
     use crate::llm::providers::{AllSettings, KeyCommand, Settings};
 
-    /// A server that answers every request with `body`, or never if there is none.
+    /// A server that answers every request with `body`; without a body it never answers.
     async fn listen(body: Option<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

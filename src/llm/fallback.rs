@@ -1,4 +1,4 @@
-//! Another way to ask, for servers that refuse tools.
+//! Falls back to another way of asking when a server refuses tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use super::native::refuses_tools;
 use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError};
 
-/// Two ways to ask one model: the first, until its server refuses tools, from then on the second.
+/// Asks a model the first way until its server refuses tools, and the second way from then on.
 #[derive(Clone)]
 pub struct Fallback {
     first: Arc<dyn Provider>,
@@ -18,7 +18,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Calls `observer` once, when the way changes.
+    /// Calls `observer` once, on fallback.
     pub fn new(
         first: Arc<dyn Provider>,
         second: Arc<dyn Provider>,
@@ -51,7 +51,7 @@ impl Provider for Fallback {
         Box::pin(async_stream(async move {
             let first = reply.next().await;
             match first {
-                // Only before anything was said.
+                // Only if nothing was yielded yet.
                 Some(Err(error)) if refuses_tools(&error) => {
                     if !this.refused.swap(true, Ordering::Relaxed) {
                         (this.observer)(&error);
@@ -66,7 +66,7 @@ impl Provider for Fallback {
 
 type Item = Result<Delta, ProviderError>;
 
-/// The stream that `begin` decides on, after the item that it took for that.
+/// Continues with the stream that `begin` chose, after the item it consumed to choose.
 fn async_stream(
     begin: impl Future<Output = (Option<Item>, BoxStream<'static, Item>)> + Send + 'static,
 ) -> impl futures_util::Stream<Item = Item> + Send + 'static {

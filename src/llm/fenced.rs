@@ -1,12 +1,12 @@
-//! Makes calls of the fenced blocks in a model's reply, for models that cannot call tools.
+//! Turns fenced blocks in a model's reply into calls, for models that cannot call tools.
 //!
-//! The model writes Markdown; every block of code is a cell, in order, byte for byte, by CommonMark's rules
-//! ([`blocks`]). From outside this looks like any provider: code streams as calls of the tool, the rest as text.
-//! Habits of models that were trained on something else are understood ([`habits`]).
+//! The model writes Markdown; every code block is a cell, in order, byte for byte, by CommonMark's rules ([`blocks`]).
+//! From outside this looks like any provider: code streams as tool calls, the rest as text. [`habits`] handles other
+//! formats that models learned in training.
 //!
-//! Invariants: code is never repaired; a block that the reply's limit has cut stays broken, so that it is answered and
-//! not run; when a model begins to make up the output of its code, the reply ends there. The request's prefix only
-//! grows at its end.
+//! Invariants: code is never repaired; a block cut off by the reply limit stays broken, so that the model is told and
+//! nothing runs; when a model starts inventing the output of its code, the reply ends there. The request only grows at
+//! its end.
 
 mod blocks;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -23,18 +23,18 @@ use super::types::{Prompt, ToolChoice, ToolSpec};
 use super::wording::Wording;
 pub(super) use reader::Reader;
 
-/// What the model is told, and how it is asked.
+/// Instructions for the model, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FencedOptions {
-    /// The main kernel's language, as it stands behind a fence.
+    /// The main kernel's language, as written after a fence.
     pub language: String,
     /// Appended to the system prompt, after a blank line; `{language}` and `{others}` are filled in.
     pub instructions: String,
-    /// The words around outputs.
+    /// The text around outputs.
     pub wording: Wording,
-    /// After the prompt where only code may follow. Empty says nothing.
+    /// Appended to the prompt where only code may follow. Empty appends nothing.
     pub only_code: String,
-    /// After the prompt where only words may follow. Empty says nothing.
+    /// Appended to the prompt where only text may follow. Empty appends nothing.
     pub only_words: String,
     /// How it is asked.
     pub tuning: Tuning,
@@ -48,7 +48,7 @@ impl FencedOptions {
             instructions: concat!(
                 "To run code, write a fenced block that begins with ```{language}. Every such block is a cell: all are run in ",
                 "order, and you get their outputs in the next message. After your code end the reply: never write ",
-                "outputs yourself. A reply without code is your answer. Code that shall not run goes into a ```text block.",
+                "outputs yourself. A reply without code is your answer. Put code that must not run into a ```text block.",
                 "{others}"
             )
             .to_owned(),

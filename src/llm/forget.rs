@@ -1,27 +1,28 @@
-//! What a small model must not see again: its own failures.
+//! Hides a small model's own failures from it.
 //!
-//! With failing cells in view it copies them for ever, whatever it is told. So of a run of failures only the latest
-//! stays in the prompt; once a cell works, the failed ones before it go; and when the model repeats a failing cell, all
-//! of them go and only their errors stay, as words. The notebook keeps everything; this is only what the model reads.
+//! With failing cells in view it copies them for ever, whatever it is told. So only the latest of consecutive failures
+//! stays in the prompt; once a cell succeeds, the failed ones before it are removed; and when the model repeats a
+//! failing cell, all of them are removed and only their errors stay, as text. The notebook keeps everything; this
+//! affects only the prompt.
 
 use super::types::{Message, Part};
 
-/// The conversation as a small model shall see it.
+/// The conversation as a small model gets it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Remembered {
     pub(super) messages: Vec<Message>,
-    /// By how much the temperature shall rise.
+    /// How much to raise the temperature.
     pub(super) restlessness: f64,
 }
 
-/// One call, its answer, and what was said about it.
+/// One call, its result, and the messages about it.
 struct Attempt {
     messages: Vec<Message>,
     arguments: String,
     error: String,
 }
 
-/// Drops the failures that are over.
+/// Removes failures that are resolved.
 pub(super) fn failures(messages: &[Message]) -> Remembered {
     let mut kept: Vec<Message> = Vec::new();
     let mut failed: Vec<Attempt> = Vec::new();
@@ -84,14 +85,14 @@ pub(super) fn failures(messages: &[Message]) -> Remembered {
 }
 
 fn squeezed(text: &str) -> String {
-    // In JSON a line break is two characters.
+    // JSON escapes a line break as two characters.
     text.replace("\\n", " ")
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
 }
 
-/// The error in a failed result: the last line of what the cell gave. Hints come after it, as parts of their own.
+/// The error in a failed result: the last line of the cell's output. Hints follow it as separate parts.
 fn error_of(parts: &[Part]) -> String {
     let Some(Part::Text(text)) = parts.first() else {
         return String::new();

@@ -1,18 +1,17 @@
 //! The HTTP client every provider of a session shares.
 //!
-//! TLS is rustls with ring, chosen here and nowhere else. Root certificates come from the system and
-//! are read only when a base URL is `https`: a machine without any can still use a server at home.
-//! Deliberately not here: timeouts of whole replies (a model may think for minutes; see
-//! [`super::rig::RigOptions::idle_timeout`]) and retries ([`super::retry`]).
+//! TLS is rustls with ring, chosen only here. Root certificates come from the system and are read only when a base URL
+//! is `https`: a machine without any can still use a local server. Not here: timeouts of whole replies (a model may
+//! think for minutes; see [`super::rig::RigOptions::idle_timeout`]) and retries ([`super::retry`]).
 
 use std::time::Duration;
 
 use reqwest::{Client, Url, redirect};
 
-/// How long a connection may take to be made.
+/// Limit for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What we call ourselves to servers.
+/// Our user agent.
 const USER_AGENT: &str = concat!("sponde/", env!("CARGO_PKG_VERSION"));
 
 /// Builds the client for a base URL. Costs a few milliseconds for `https` (root certificates are
@@ -22,13 +21,13 @@ pub fn client(base_url: &str) -> Result<Client, HttpError> {
         message: error.to_string(),
     })?;
 
-    // An error only means that somebody installed a provider before us, which is just as well.
+    // An error only means that a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .connect_timeout(CONNECT_TIMEOUT)
-        // A redirected POST would arrive as a GET; better to show the server's answer.
+        // A redirected POST would arrive as a GET; showing the server's answer is better.
         .redirect(redirect::Policy::none());
     if url.scheme() != "https" {
         builder = builder.tls_certs_only([]);
@@ -41,7 +40,7 @@ pub fn client(base_url: &str) -> Result<Client, HttpError> {
     })
 }
 
-/// Builds the client for large files: redirects are followed, and a closed network is noticed soon.
+/// Builds the client for large files: it follows redirects, and detects a blocked network quickly.
 pub fn downloads() -> Result<Client, HttpError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -56,13 +55,13 @@ pub fn downloads() -> Result<Client, HttpError> {
 /// Why no client could be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
-    /// The base URL is none.
+    /// The base URL is invalid.
     #[error("the base URL cannot be read: {message}")]
     BadUrl {
         /// What is wrong with it.
         message: String,
     },
-    /// Mostly: the system has no root certificates.
+    /// Usually the system has no root certificates.
     #[error("TLS could not be set up: {message}")]
     NotBuilt {
         /// What the TLS layer said.
@@ -70,8 +69,8 @@ pub enum HttpError {
     },
 }
 
-/// What is at the bottom of an error: the words of the operating system or of the TLS layer. The
-/// layers above repeat the URL, which may hold a key.
+/// The innermost cause of an error: the message of the operating system or of the TLS layer. The layers above repeat
+/// the URL, which may contain a key.
 pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {
@@ -125,7 +124,7 @@ mod tests {
     fn clients_are_built_for_both_schemes() {
         client("http://127.0.0.1:1/v1").unwrap();
         match client("https://api.example.com/v1") {
-            // The second outcome is that of a machine without root certificates.
+            // A machine without root certificates gives the second result.
             Ok(_) | Err(HttpError::NotBuilt { .. }) => {}
             Err(error) => panic!("{error}"),
         }

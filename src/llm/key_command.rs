@@ -1,7 +1,7 @@
-//! Runs the program that prints a key: `api-key-command` in config.toml.
+//! Runs the command that prints a key: `api-key-command` in config.toml.
 //!
-//! What it prints is the key and nothing else may see it: neither logs nor errors repeat a byte of its stdout. Its
-//! stderr is the program's way to say what is wrong, and its last line is passed on where it failed.
+//! Its stdout is the key: neither logs nor errors repeat a byte of it. On failure the last line of its stderr is passed
+//! on.
 
 use std::time::Duration;
 
@@ -11,17 +11,16 @@ use super::endpoint::Secret;
 use super::providers::KeyCommand;
 use crate::program;
 
-/// How long a program may take: a person may have to unlock something.
+/// Time limit: a person may have to unlock something.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// Bytes of a key at most.
+/// Maximum bytes of a key.
 const LONGEST: usize = 64 << 10;
 
-/// Characters of the program's own words in an error.
+/// Maximum characters of the command's message in an error.
 const WORDS: usize = 200;
 
-/// The key that `command` prints, within `limit`. The environment is the caller's to choose, here as everywhere: it is
-/// inherited.
+/// The key that `command` prints within `limit`. The command inherits this process's environment.
 pub async fn run(command: &KeyCommand, limit: Duration) -> Result<Secret, KeyCommandError> {
     let process = match command {
         KeyCommand::Shell(line) => {
@@ -66,10 +65,10 @@ pub async fn run(command: &KeyCommand, limit: Duration) -> Result<Secret, KeyCom
 /// Why there is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyCommandError {
-    /// A list without words.
+    /// The list has no words.
     #[error("it is empty")]
     Empty,
-    /// The program is not there.
+    /// The program could not be started.
     #[error("it could not be started: {message}")]
     NotStarted {
         /// What the operating system said.
@@ -84,12 +83,12 @@ pub enum KeyCommandError {
     /// It failed.
     #[error("it failed ({status}){}{words}", if .words.is_empty() { "" } else { ": " })]
     Failed {
-        /// As the operating system has it.
+        /// The exit status in the operating system's words.
         status: String,
         /// The last line that it wrote to stderr.
         words: String,
     },
-    /// It printed nothing, or more than a line of text.
+    /// It printed nothing, or more than one line of text.
     #[error("it did not print one line with a key")]
     NoKey,
 }
@@ -150,7 +149,7 @@ mod tests {
         let line = format!("sleep 600 & echo $! > '{}'; wait", mark.display());
         let error = run(&shell(&line), limit).await.unwrap_err();
         assert_eq!(error, KeyCommandError::TooSlow { after: limit });
-        // Under load the shell may not have come so far.
+        // Under load the shell may not have got this far.
         if let Ok(pid) = std::fs::read_to_string(&mark)
             && let Ok(pid) = pid.trim().parse::<u32>()
         {

@@ -1,7 +1,7 @@
-//! What a server says of its models: which it has, and what they can.
+//! What a server reports about its models: which ones it has, and their abilities.
 //!
-//! Every vendor answers in a form of its own and tells more or less; what is not said stays unknown. Only the server
-//! that was asked for is asked, and within bounds: an answer that is too long or no list is none.
+//! Every vendor answers in its own form and detail; what is not reported stays unknown. Only the requested server is
+//! queried, within bounds: an answer that is too long or not a list is an error.
 
 use futures_util::stream::StreamExt as _;
 use reqwest::{Client, RequestBuilder};
@@ -11,10 +11,10 @@ use super::endpoint::{Endpoint, Key, ProviderKind};
 use super::http::root_cause;
 use super::types::{ModelInfo, Price};
 
-/// No answer is longer than this, in bytes: OpenRouter's list has half a megabyte.
+/// Maximum length of an answer in bytes: OpenRouter's list has half a megabyte.
 const ANSWER_LIMIT: usize = 4 << 20;
 
-/// Words in names of models that do not talk.
+/// Words in names of models that do not generate text.
 const SILENT: [&str; 13] = [
     "embed",
     "whisper",
@@ -36,16 +36,16 @@ const SILENT: [&str; 13] = [
 pub struct Listed {
     /// Its name there.
     pub name: String,
-    /// What the server says of it.
+    /// What the server reports about it.
     pub facts: ModelFacts,
 }
 
-/// What a server says of a model.
+/// What a server reports about a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelFacts {
-    /// Context window in tokens, as the server runs it.
+    /// Context window in tokens, as configured on the server.
     pub context_window: Option<u64>,
-    /// The most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub max_output: Option<u64>,
     /// Whether it reads images.
     pub vision: Option<bool>,
@@ -64,8 +64,8 @@ pub enum ListError {
         /// The status.
         status: u16,
     },
-    /// Another answer than a list.
-    #[error("it answers, but not with a list of models (status {status})")]
+    /// The answer is not a list.
+    #[error("it did not answer with a list of models (status {status})")]
     NoList {
         /// The status.
         status: u16,
@@ -76,13 +76,13 @@ pub enum ListError {
         /// What the operating system or the TLS layer said.
         message: String,
     },
-    /// Its kind has no list that a key can read.
+    /// The provider has no list that an API key can read.
     #[error("it lists no models")]
     Never,
 }
 
 impl ModelFacts {
-    /// Fills in what is not known of a model otherwise.
+    /// Fills in what `info` does not know yet.
     pub fn fill(&self, info: &mut ModelInfo) {
         info.context_window = info.context_window.or(self.context_window);
         info.max_output = info.max_output.or(self.max_output);
@@ -107,7 +107,7 @@ pub async fn list(
         ProviderKind::Anthropic => format!("{base_url}/v1/models?limit=1000"),
         ProviderKind::Gemini => format!("{base_url}/v1beta/models?pageSize=1000"),
         ProviderKind::Mistral => format!("{base_url}/v1/models"),
-        // Deployments belong to another API, which wants another kind of key.
+        // Deployments are listed by another API, which needs another kind of key.
         ProviderKind::Azure => return Err(ListError::Never),
         ProviderKind::Bedrock => {
             let root = base_url.trim_end_matches("/anthropic");
@@ -132,7 +132,7 @@ pub async fn list(
     Ok(entries.iter().filter_map(listed).collect())
 }
 
-/// What the server says of the model that an endpoint names. `None` if it says nothing.
+/// What the server reports about the endpoint's model; `None` if nothing.
 pub async fn inspect(client: &Client, endpoint: &Endpoint) -> Option<ModelFacts> {
     let key = endpoint.key.as_ref();
     let root = endpoint.base_url.trim_end_matches("/v1");
@@ -237,7 +237,7 @@ async fn ask(request: RequestBuilder) -> Result<Value, ListError> {
     serde_json::from_slice(&body).map_err(|_| ListError::NoList { status })
 }
 
-/// An entry of a list, if it is a model that talks.
+/// An entry of a list, if it is a model that generates text.
 fn listed(entry: &Value) -> Option<Listed> {
     let name = ["id", "name", "model"]
         .iter()
@@ -245,7 +245,7 @@ fn listed(entry: &Value) -> Option<Listed> {
     let name = name.strip_prefix("models/").unwrap_or(name);
     let lower = name.to_ascii_lowercase();
     let talks = !SILENT.iter().any(|word| lower.contains(word))
-        // Gemini's and Mistral's lists say so.
+        // Gemini's and Mistral's lists say whether it does.
         && has(entry.get("supportedGenerationMethods"), "generateContent") != Some(false)
         && entry.pointer("/capabilities/completion_chat") != Some(&Value::Bool(false));
     talks.then(|| Listed {
@@ -254,7 +254,7 @@ fn listed(entry: &Value) -> Option<Listed> {
     })
 }
 
-/// What an entry says: vLLM, OpenRouter, Groq, Mistral, Gemini, LM Studio, llama-server, Anthropic.
+/// Reads the facts of an entry: vLLM, OpenRouter, Groq, Mistral, Gemini, LM Studio, llama-server, Anthropic.
 fn facts_of(entry: &Value) -> ModelFacts {
     let number = |places: &[&str]| {
         places
@@ -292,13 +292,13 @@ fn facts_of(entry: &Value) -> ModelFacts {
     }
 }
 
-/// Whether a list of words has this one; `None` if it is no list.
+/// Whether a list contains this word; `None` if it is not a list.
 fn has(list: Option<&Value>, word: &str) -> Option<bool> {
     let list = list?.as_array()?;
     Some(list.iter().any(|item| item.as_str() == Some(word)))
 }
 
-/// OpenRouter's prices: dollars for a token, as text. A negative one stands for "it depends".
+/// OpenRouter's prices: dollars per token, as text. A negative one means "it depends".
 fn price(pricing: Option<&Value>) -> Option<Price> {
     let at = |key: &str| -> Option<f64> {
         let dollars: f64 = pricing?.get(key)?.as_str()?.parse().ok()?;

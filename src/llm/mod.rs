@@ -1,11 +1,11 @@
 //! Language models: a [`Prompt`] goes in, a stream of [`Delta`]s comes out.
 //!
-//! This floor knows wires, vendors and keys, and nothing of kernels, notebooks or front ends. A
-//! provider is asked through one trait, [`Provider`]; wrappers add what a caller wants
-//! ([`retry`], [`native`], [`constrained`], [`fenced`]) and look the same from outside.
+//! This floor knows wires, vendors and keys, but not kernels, notebooks or front ends. Providers implement one trait,
+//! [`Provider`]; wrappers add what a caller wants ([`retry`], [`native`], [`constrained`], [`fenced`]) and implement it
+//! too.
 //!
-//! Invariants: no type of the provider library leaves [`rig`]; a key is a [`endpoint::Secret`] and
-//! never reaches a log or an error; the environment is passed in, never read here; every wait ends.
+//! Invariants: no type of the provider library leaves [`rig`]; a key is a [`endpoint::Secret`] and never reaches a log
+//! or an error; the environment is passed in, never read here; every wait is bounded.
 
 pub mod catalog;
 pub mod coded;

@@ -1,7 +1,7 @@
 //! The three ways in which a model can ask to run code.
 //!
-//! Whatever the way, from outside of this floor it looks the same: calls of a tool ([`super::coded`]). Native calls pass
-//! as they are ([`super::native`]), the others are made of the reply's text ([`super::constrained`], [`super::fenced`]).
+//! All three look the same from outside this floor: tool calls ([`super::coded`]). Native calls pass unchanged
+//! ([`super::native`]), the others are built from the reply's text ([`super::constrained`], [`super::fenced`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeMode {
-    /// It calls a tool, as the wire has it.
+    /// It calls a tool through the wire's tool calls.
     Tools,
-    /// The server keeps its reply to a JSON schema: code or an answer.
+    /// The server constrains its reply to a JSON schema: code or an answer.
     Json,
     /// It writes fenced blocks of Markdown; every block of code is run, in order.
     Fenced,
 }
 
 impl CodeMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Json, Self::Fenced];
 
-    /// What it is called in options and files.
+    /// Its name in options and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -40,7 +40,7 @@ impl fmt::Display for CodeMode {
     }
 }
 
-/// There is no such mode.
+/// The name is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no code mode `{0}`, only tools, json and fenced")]
 pub struct UnknownCodeMode(String);

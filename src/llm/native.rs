@@ -1,5 +1,5 @@
-//! Tool calls as the wire has them, for servers whose models do not always make them: a call that was written as text
-//! is taken for one, examples and bounds are added, and a server that takes no tools is told from one that failed.
+//! Native tool calls, for servers whose models do not always make them: a call written as text counts as one, examples
+//! and bounds are added, and a server that does not support tools is told apart from one that failed.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Manner for Tuning {
     }
 }
 
-/// A provider that was chosen to be asked with tools, whatever it says about that: the refusal names the way out.
+/// Adds a hint to a refusal of tools, for a provider that is asked with tools because the person chose so.
 pub fn explained(error: ProviderError) -> ProviderError {
     match error {
         ProviderError::Rejected {
@@ -41,17 +41,17 @@ pub fn explained(error: ProviderError) -> ProviderError {
             endpoint,
             status,
             message: format!(
-                "{message}; a model that takes no tools can be asked with `--code-mode fenced`"
+                "{message}; use `--code-mode fenced` for a model without tool support"
             ),
         },
         error => error,
     }
 }
 
-/// Whether a server refused a request because it had tools.
+/// Whether a server refused a request because of its tools.
 pub fn refuses_tools(error: &ProviderError) -> bool {
     match error {
-        // llama-server without --jinja says so with status 500.
+        // llama-server without --jinja reports it with status 500.
         ProviderError::Rejected { message, .. }
         | ProviderError::Busy {
             status: 500,
@@ -62,7 +62,8 @@ pub fn refuses_tools(error: &ProviderError) -> bool {
     }
 }
 
-/// The words of Ollama, vLLM, llama-server, OpenRouter, Groq, DeepSeek and others, as their sources and issue threads have them.
+/// The messages of Ollama, vLLM, llama-server, OpenRouter, Groq, DeepSeek and others, from their sources and issue
+/// threads.
 fn says_no_tools(message: &str) -> bool {
     const ABOUT: [&str; 4] = ["tool", "function call", "function_call", "functions"];
     const NO: [&str; 12] = [
@@ -84,7 +85,7 @@ fn says_no_tools(message: &str) -> bool {
         && NO.iter().any(|words| message.contains(words))
 }
 
-/// The provider with refusals [`explained`].
+/// A provider whose refusals are [`explained`].
 #[derive(Clone)]
 pub struct Explaining(pub Arc<dyn Provider>);
 

@@ -1,13 +1,13 @@
-//! What pictures a model takes: how large, and how many in one request. By who serves it, as their documentation said
-//! in November 2026.
+//! Limits on pictures for models: size, and number per request. Sorted by provider, from their documentation as of
+//! November 2026.
 //!
-//! A picture that is too large is scaled down by its server, or the whole request is refused; one too many is always
-//! refused. So what is sent is smaller than what is allowed, which also costs fewer tokens. Where a picture is paid by tiles,
-//! one that is a little too large for them is made to fit: most plots are.
+//! A server scales down a picture that is too large, or refuses the whole request; too many pictures are always
+//! refused. So we send less than is allowed, which also costs fewer tokens. Where a picture is billed by tiles, one
+//! slightly too large for them is shrunk to fit, which applies to most plots.
 
 use super::types::PictureRules;
 
-/// Where nothing is known: what every server takes that takes pictures.
+/// For unknown providers: what every server with picture support accepts.
 const CAREFUL: PictureRules = PictureRules {
     longest_side: 1024,
     bytes: 1 << 20,
@@ -15,15 +15,15 @@ const CAREFUL: PictureRules = PictureRules {
     tile: Some(512),
 };
 
-/// By the provider in the name of a model, `provider/model`.
+/// Keyed by the provider in a model's name, `provider/model`.
 const PROVIDERS: [(&str, PictureRules); 8] = [
     // 1568 pixels, 5 MB in base64; above 20 pictures each may have only 2000 pixels.
     ("anthropic", rules(1568, 3 << 20, 20)),
-    // Through Converse 3.75 MB and 20 pictures.
+    // Through Converse: 3.75 MB and 20 pictures.
     ("bedrock", rules(1568, 3 << 20, 20)),
-    // Tiles of 512 pixels within 2048 x 768; many pictures, 50 MB together.
+    // Tiles of 512 pixels within 2048 x 768; many pictures, 50 MB in total.
     ("openai", tiled(rules(1536, 2 << 20, 20))),
-    // The same models, but 10 pictures.
+    // The same models, but only 10 pictures.
     ("azure", tiled(rules(1536, 2 << 20, 10))),
     // Tiles of 768 pixels; 20 MB for the whole request.
     ("gemini", rules(1536, 700 << 10, 20)),
@@ -31,11 +31,11 @@ const PROVIDERS: [(&str, PictureRules); 8] = [
     ("groq", rules(1024, 1 << 20, 5)),
     // 1540 pixels, 8 pictures.
     ("mistral", rules(1536, 2 << 20, 8)),
-    // Whatever is behind it.
+    // The server behind it is unknown.
     ("openrouter", tiled(rules(1024, 1 << 20, 8))),
 ];
 
-/// Servers at home: a picture is hundreds of tokens that a processor reads.
+/// Local servers: a picture is hundreds of tokens for a CPU to process.
 const AT_HOME: [&str; 5] = ["ollama", "lmstudio", "llama-server", "vllm", "local"];
 
 const fn rules(longest_side: u32, bytes: usize, most: usize) -> PictureRules {
@@ -47,7 +47,7 @@ const fn rules(longest_side: u32, bytes: usize, most: usize) -> PictureRules {
     }
 }
 
-/// In OpenAI's tiles.
+/// With OpenAI's tiles.
 const fn tiled(rules: PictureRules) -> PictureRules {
     PictureRules {
         tile: Some(512),
@@ -55,7 +55,7 @@ const fn tiled(rules: PictureRules) -> PictureRules {
     }
 }
 
-/// The rules for the model of this name.
+/// The rules for a model, by its name.
 pub fn rules_for(model: &str) -> PictureRules {
     let provider = model.split_once('/').map_or("", |(provider, _)| provider);
     let known = PROVIDERS.iter().find(|(name, _)| *name == provider);

@@ -1,32 +1,32 @@
-//! Who serves models: the kinds of servers, and what is known about each.
+//! The kinds of model servers, and what is known about each.
 
 /// A provider as the catalog knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
-    /// Who it is.
+    /// Which kind of provider it is.
     pub kind: ProviderKind,
-    /// What it is called in names.
+    /// Its name, as used in model names.
     pub name: &'static str,
-    /// Where it is unless told otherwise; empty if it could be anywhere.
+    /// Its default address; empty if it has none.
     pub base_url: &'static str,
-    /// The variables that tell otherwise, the first one found counts.
+    /// Variables that override the address; the first one set counts.
     pub base_url_variables: &'static [&'static str],
-    /// The variables a key may be in, the first one found counts.
+    /// Variables that may hold a key; the first one set counts.
     pub key_variables: &'static [&'static str],
-    /// Whether it refuses everybody without a key.
+    /// Whether every request needs a key.
     pub needs_key: bool,
-    /// The model to use when only a key is known: a middling one of late 2026, that sees.
+    /// The model to use when only a key is known: a mid-range one of late 2026, with vision.
     pub default_model: Option<&'static str>,
     /// Its name in the model catalog.
     pub(super) vendor: &'static str,
 }
 
-/// Who serves a model.
+/// The kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
     /// OpenAI itself, over its Responses wire.
     OpenAi,
-    /// Any server that speaks OpenAI's Responses.
+    /// Any server with OpenAI's Responses API.
     OpenAiResponses,
     /// OpenAI itself, over chat completions.
     OpenAiChat,
@@ -46,7 +46,7 @@ pub enum ProviderKind {
     DeepSeek,
     /// Mistral.
     Mistral,
-    /// An Ollama daemon, over its own wire: only that one lets us ask for a context window.
+    /// An Ollama daemon, over its own wire: only that lets us set the context window.
     Ollama,
     /// LM Studio's server.
     LmStudio,
@@ -54,12 +54,12 @@ pub enum ProviderKind {
     LlamaServer,
     /// vLLM.
     Vllm,
-    /// Any other server that speaks OpenAI's chat completions.
+    /// Any other server with OpenAI's chat completions API.
     OpenAiCompatible,
 }
 
 impl ProviderKind {
-    /// Whether it is a program that people run themselves.
+    /// Whether people run it on their own machines.
     pub fn runs_at_home(self) -> bool {
         match self {
             Self::Ollama

@@ -1,11 +1,10 @@
-//! The providers there are: what they are called, where they are, which variables hold their keys; and what a person
-//! says differently in `config.toml`.
+//! The available providers: names, addresses and key variables, with the person's overrides from `config.toml`.
 //!
-//! Pure: the environment is a function passed in. Which provider a name means is the job of [`super::catalog`], running
-//! a program that prints a key that of [`super::key_command`].
+//! Pure: the environment is a function passed in. [`super::catalog`] decides which provider a name means,
+//! [`super::key_command`] runs a command that prints a key.
 //!
-//! Invariant: a key goes where it belongs. A server that a person named themselves gets the key named for it and no
-//! other; the variables of a provider that is known are for that provider.
+//! Invariant: a key is only sent to its own provider. A server that a person configured gets the key configured for it
+//! and no other; a known provider's variables are for that provider.
 
 mod address;
 mod settings;
@@ -23,30 +22,30 @@ pub(super) use address::is_claude;
 pub use settings::{AllSettings, KeyCommand, PriceSettings, Settings};
 pub use table::PROVIDERS;
 
-/// The window we ask Ollama for where `OLLAMA_CONTEXT_LENGTH` says nothing: its own default is too
-/// small for a conversation with outputs, and it cuts silently.
+/// The context window for Ollama if `OLLAMA_CONTEXT_LENGTH` is not set: its own default is too small for a conversation
+/// with outputs, and it truncates silently.
 const OLLAMA_WINDOW: u64 = 16_384;
 
-/// Models with no more parameters than this, in units of a thousand millions, are small.
+/// Models with at most this many billion parameters are small.
 const SMALL: f64 = 4.0;
 
-/// Azure's `api-version` unless told otherwise: the latest that is no preview on the routes by deployment.
+/// Azure's default `api-version`: the latest non-preview one for deployment routes.
 const AZURE_API_VERSION: &str = "2024-10-21";
 
-/// A provider together with what the person says of it.
+/// A provider together with the person's settings for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderChoice<'a> {
-    /// What it is called in names.
+    /// Its name, as used in model names.
     pub name: String,
     /// What is known about servers of its kind.
     pub provider: &'static Provider,
     settings: Option<&'a Settings>,
-    /// Whether the person made it up, rather than the table.
+    /// Whether it is the person's own rather than from the table.
     own: bool,
 }
 
 impl<'a> ProviderChoice<'a> {
-    /// The provider called `name`; `None` if nobody is.
+    /// The provider called `name`; `None` if there is none.
     pub fn named(name: &str, setup: Setup<'a>) -> Result<Option<Self>, CatalogError> {
         let Some((name, settings)) = setup.providers.get_key_value(name) else {
             return Ok(Provider::named(name).map(|provider| Self::of(provider, setup)));
@@ -84,7 +83,7 @@ impl<'a> ProviderChoice<'a> {
         }
     }
 
-    /// All there are: the table's, and those the person made up.
+    /// All providers: the table's and the person's own.
     pub fn all(setup: Setup<'a>) -> Vec<Result<Self, CatalogError>> {
         let own = setup
             .providers
@@ -95,13 +94,13 @@ impl<'a> ProviderChoice<'a> {
         own.chain(table).collect()
     }
 
-    /// The model that its name alone means.
+    /// The model that the provider's name alone means.
     pub fn usual_model(&self) -> Option<&str> {
         let told = self.settings.and_then(|settings| settings.model.as_deref());
         told.or(self.provider.default_model.filter(|_| !self.own))
     }
 
-    /// The key the environment has for it.
+    /// Its key from the environment.
     pub fn key(&self, environment: Environment<'_>) -> Option<Key> {
         self.key_variables().into_iter().find_map(|variable| {
             Some(Key {
@@ -111,12 +110,12 @@ impl<'a> ProviderChoice<'a> {
         })
     }
 
-    /// The program that prints its key.
+    /// The command that prints its key.
     pub fn key_command(&self) -> Option<&'a KeyCommand> {
         self.settings?.api_key_command.as_ref()
     }
 
-    /// The variables its key may be in.
+    /// The variables that may hold its key.
     pub fn key_variables(&self) -> Vec<&str> {
         match self
             .settings
@@ -128,7 +127,7 @@ impl<'a> ProviderChoice<'a> {
         }
     }
 
-    /// Where it is. `given` goes before everything.
+    /// Its address. `given` takes precedence.
     pub fn base_url(
         &self,
         given: Option<&str>,
@@ -171,11 +170,11 @@ impl<'a> ProviderChoice<'a> {
         }
     }
 
-    /// One of its models, where `base_url` is what [`Self::base_url`] gave.
+    /// An endpoint for one of its models; `base_url` comes from [`Self::base_url`].
     pub fn endpoint(&self, model: &str, base_url: &str, environment: Environment<'_>) -> Endpoint {
         let home = address::is_at(base_url, self.provider.base_url);
         let kind = match self.provider.kind {
-            // What stands in for OpenAI resembles it, but mostly knows its older wire only.
+            // Servers that imitate OpenAI mostly support only its older wire.
             ProviderKind::OpenAi | ProviderKind::OpenAiChat if !home => {
                 ProviderKind::OpenAiCompatible
             }
@@ -200,7 +199,7 @@ impl<'a> ProviderChoice<'a> {
         }
     }
 
-    /// Whether it refuses everybody without a key, at that address.
+    /// Whether every request to that address needs a key.
     pub(super) fn needs_key(&self, base_url: &str) -> bool {
         let home = self.provider.base_url;
         let named = self.settings.is_some_and(|it| it.api_key_env.is_some());
@@ -220,7 +219,7 @@ impl<'a> ProviderChoice<'a> {
                 _ => window,
             },
             max_output: known.and_then(|facts| facts.max_output),
-            // An image that cannot be read fails the request; one that is not sent only costs.
+            // An unreadable image fails the request; an omitted one only loses information.
             vision: known.is_some_and(|facts| facts.vision),
             tools: known.map(|facts| facts.tools),
             price: known.and_then(|facts| facts.price).or_else(|| {
@@ -244,7 +243,7 @@ impl<'a> ProviderChoice<'a> {
             .unwrap_or_else(|| AZURE_API_VERSION.to_owned())
     }
 
-    /// The first of the variables that is set; those of the table are not for servers of the person's own.
+    /// The first of the variables that is set; the table's variables do not apply to the person's own servers.
     fn variable(
         &self,
         variables: &[&'static str],
@@ -270,7 +269,7 @@ impl<'a> ProviderChoice<'a> {
     }
 }
 
-/// The models the catalog knows of a provider and that are not on their way out.
+/// A provider's models in the catalog, without deprecated ones.
 pub(super) fn catalogued(kind: ProviderKind) -> Vec<&'static str> {
     match Provider::of(kind).vendor {
         "" => Vec::new(),
@@ -278,7 +277,7 @@ pub(super) fn catalogued(kind: ProviderKind) -> Vec<&'static str> {
     }
 }
 
-/// A variable that is set to something.
+/// A variable's value, if set and not empty.
 pub(super) fn set(environment: Environment<'_>, variable: &str) -> Option<String> {
     environment(variable)
         .map(|value| value.trim().to_owned())
@@ -291,8 +290,7 @@ fn ollama_window(known: Option<u64>, environment: Environment<'_>) -> u64 {
         .unwrap_or_else(|| known.unwrap_or(OLLAMA_WINDOW).min(OLLAMA_WINDOW))
 }
 
-/// How many parameters a model's name says it has, in units of a thousand millions: the last part
-/// like `1.5b` or `135m`.
+/// The parameter count in a model's name, in billions: the last part like `1.5b` or `135m`.
 fn parameters(model: &str) -> Option<f64> {
     model
         .to_ascii_lowercase()
@@ -355,7 +353,7 @@ mod tests {
             (Some(1_050_000), true, true)
         );
         assert!(terra.price.unwrap().output > 0.0);
-        // Hosted somewhere unknown under its maker's name.
+        // Served by an unknown host under its maker's name.
         let elsewhere = models::facts("", "proxy/claude-sonnet-5-5").unwrap();
         assert_eq!((elsewhere.vision, elsewhere.price), (true, None));
         assert_eq!(models::facts("", "local"), None);

@@ -1,12 +1,11 @@
-//! Asks again when a model could not answer for a reason that passes.
+//! Retries requests that failed for a temporary reason.
 //!
-//! A reply that breaks off is asked for again too, as long as it was not complete: before a reply's end nothing of it
-//! runs. What was yielded of it is declared void by [`Delta::Retrying`], which goes out before every wait, so that
-//! anyone who shows the reply can mark what was seen and say what is waited for. The prompt is sent again byte for byte:
-//! half a reply never gets into it. A server that names its own delay is believed, within bounds.
+//! An incomplete reply that breaks off is also requested again: nothing of a reply runs before its end.
+//! [`Delta::Retrying`], sent before every wait, voids what was yielded of it, so that a front end can mark what it
+//! showed and say what it waits for. The prompt is sent again byte for byte: half a reply never gets into it. A delay
+//! that the server names is used, within bounds.
 //!
-//! Never asked again: what a request is refused for (4xx), and a reply that makes no sense from its beginning, which
-//! is a wrong address rather than bad luck.
+//! Never retried: refused requests (4xx), and a reply that is invalid from its beginning, which means a wrong address.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -18,23 +17,23 @@ use futures_util::stream::{self, StreamExt};
 use super::native::refuses_tools;
 use super::types::{BoxStream, Delta, ModelInfo, Prompt, Provider, ProviderError, Retrying};
 
-/// A provider that tries again.
+/// A provider that retries.
 #[derive(Clone)]
 pub struct Retry {
     inner: Arc<dyn Provider>,
     options: RetryOptions,
 }
 
-/// When to try again, and when to give up.
+/// When to retry and when to give up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryOptions {
-    /// Requests sent at most, the first included.
+    /// Maximum requests, including the first.
     pub tries: u32,
-    /// Wait before the second try; doubled for each one after.
+    /// Wait before the second request; doubled for each one after.
     pub first_wait: Duration,
-    /// No wait is longer. A server that asks for more gets no further request.
+    /// Maximum wait. If a server asks for a longer one, there is no further request.
     pub longest_wait: Duration,
-    /// No try begins later than this after the first.
+    /// No request starts later than this after the first.
     pub give_up_after: Duration,
 }
 
@@ -50,7 +49,7 @@ impl Default for RetryOptions {
 }
 
 impl Retry {
-    /// `inner`, asked again as `options` say.
+    /// Wraps `inner` with retries by `options`.
     pub fn new(inner: Arc<dyn Provider>, options: RetryOptions) -> Self {
         Self { inner, options }
     }
@@ -85,7 +84,7 @@ impl Provider for Retry {
     }
 }
 
-/// A prompt being asked, perhaps not for the first time.
+/// A prompt whose reply is being requested.
 struct Asking {
     state: State,
     retry: Retry,
@@ -96,7 +95,7 @@ struct Asking {
 
 enum State {
     Reading(BoxStream<'static, Result<Delta, ProviderError>>),
-    /// Until the next request.
+    /// Waiting for the next request.
     Waiting(Duration),
     Over,
 }
@@ -154,7 +153,7 @@ fn wait(
     elapsed: Duration,
     options: &RetryOptions,
 ) -> Option<Duration> {
-    // That does not pass by itself, whatever its status.
+    // This failure is permanent, whatever its status.
     if refuses_tools(error) || !error.is_retryable() || tried >= tries(error, options) {
         return None;
     }
@@ -175,12 +174,12 @@ fn wait(
     in_bounds.then_some(wait)
 }
 
-/// How often a request that fails like this is sent.
+/// Maximum requests for a failure of this kind.
 fn tries(error: &ProviderError, options: &RetryOptions) -> u32 {
     match error {
-        // Nobody there, or somebody who speaks oddly, is rarely a passing trouble.
+        // An absent server, or one that speaks another protocol, is rarely temporary.
         ProviderError::Unreachable { .. } | ProviderError::Garbled { .. } => options.tries.min(3),
-        // A long silence was waiting enough.
+        // The long silence was wait enough.
         ProviderError::Stalled { .. } => options.tries.min(2),
         ProviderError::Busy { .. }
         | ProviderError::Truncated { .. }
@@ -193,11 +192,11 @@ fn tries(error: &ProviderError, options: &RetryOptions) -> u32 {
     }
 }
 
-/// The factors between which a wait is spread, so that many clients do not come back at once.
+/// Random factor for waits, so that many clients do not return at once.
 const JITTER: (f64, f64) = (0.8, 1.2);
 
 fn jitter() -> f64 {
-    // The standard library seeds every `RandomState` differently: random enough to spread a wait.
+    // The standard library seeds every `RandomState` differently, which is random enough here.
     let random = RandomState::new().hash_one(());
     let fraction = f64::from(u32::try_from(random >> 32).unwrap_or_default()) / f64::from(u32::MAX);
     JITTER.0 + fraction * (JITTER.1 - JITTER.0)
@@ -266,7 +265,7 @@ mod tests {
         }
     }
 
-    /// What came out, and the requests that went in.
+    /// The deltas yielded, and the prompts sent.
     async fn ask(replies: Vec<Reply>) -> (Vec<Result<Delta, ProviderError>>, Vec<Prompt>) {
         let model = ScriptedProvider::new(ModelInfo::default(), replies);
         let retry = Retry::new(Arc::new(model.clone()), options());
@@ -350,7 +349,7 @@ mod tests {
             assert_eq!((&again.error, again.attempt, again.of), (&error, 2, of));
             assert_eq!(items.get(2), Some(&Ok(words("It "))));
             assert!(matches!(items.last(), Some(Ok(Delta::Finished { .. }))));
-            // The half reply is in none of them.
+            // No request contains the partial reply.
             assert_eq!(requests, vec![prompt(); 2]);
         }
     }

@@ -1,9 +1,8 @@
 //! The provider library `rig-core`, behind our own trait.
 //!
-//! Invariant: no type of the library leaves this module. Its traps are handled here and only here:
-//! tool arguments go out as the raw text the model wrote (never the library's repaired object), call
-//! ids are ours, a stalled stream is given up, errors become [`ProviderError`].
-//! Deliberately not here: retries, prompts, the agent loop.
+//! Invariant: no type of the library leaves this module. Its pitfalls are handled only here: tool arguments go out as
+//! the raw text the model wrote (never the library's repaired object), call ids are ours, a stalled stream is
+//! abandoned, errors become [`ProviderError`]. Not here: retries, prompts, the agent loop.
 
 mod decode;
 mod encode;
@@ -34,7 +33,7 @@ use errors::Origin;
 use transport::Transport;
 use wires::Wire;
 
-/// A model served somewhere, over whichever wire its server speaks.
+/// A remote model, over whichever wire its server speaks.
 pub struct RigProvider {
     info: ModelInfo,
     model: DynModel<Completion>,
@@ -43,11 +42,11 @@ pub struct RigProvider {
     options: RigOptions,
 }
 
-/// What may be chosen about how a model is asked.
+/// Options for requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RigOptions {
-    /// How long a server may send nothing before we give up. It must cover the time a slow machine
-    /// takes to read the prompt.
+    /// How long a server may send nothing before we give up. It must cover the time a slow machine needs to process the
+    /// prompt.
     pub idle_timeout: Duration,
     /// Fields added to the body of requests over OpenAI's chat wire, such as `seed`. Other wires
     /// ignore them.
@@ -64,8 +63,7 @@ impl Default for RigOptions {
 }
 
 impl RigProvider {
-    /// A provider for the model at `endpoint`, asked through `client` (see [`super::http::client`]).
-    /// Nothing is sent yet.
+    /// A provider for the model at `endpoint` that uses `client` (see [`super::http::client`]). Sends nothing yet.
     pub fn new(endpoint: &Endpoint, client: reqwest::Client, options: RigOptions) -> Self {
         let wire = Wire::of(endpoint);
         let origin = Origin::of(endpoint, client.clone());
@@ -123,7 +121,7 @@ impl Provider for RigProvider {
                     Some((item, reading))
                 }))
             }
-            // Nothing was sent: the library refuses what a wire cannot say.
+            // Nothing was sent: the library rejects what the wire cannot express.
             Err(error) => Box::pin(stream::iter([Err(error)])),
         }
     }
@@ -134,7 +132,7 @@ struct Reading {
     /// `None` once the reply ended.
     reply: Option<CompletionStream>,
     decoder: Decoder,
-    /// Deltas decoded and not yet taken: at most a handful, since one event makes two at most.
+    /// Decoded deltas not yet yielded: a handful, because one event makes at most two.
     ready: VecDeque<Delta>,
     origin: Arc<Origin>,
     idle_timeout: Duration,
@@ -155,10 +153,10 @@ impl Reading {
                     self.decoder.event(event, &mut self.ready);
                     self.reply = Some(reply);
                 }
-                // Something this version of the library does not know: a vendor's extra, no content.
+                // An item unknown to this version of the library: a vendor's extra, without content.
                 Some(Ok(Item::Unknown(_))) => self.reply = Some(reply),
                 Some(Err(error)) => {
-                    // The stream goes first: what is left of it may hold the connection.
+                    // Drop the stream first: it may hold the connection.
                     drop(reply);
                     return Some(Err(self.origin.explained(&error).await));
                 }
@@ -166,7 +164,7 @@ impl Reading {
                     if let Err(error) = self.finish(reply).await {
                         return Some(Err(error));
                     }
-                    // What was appended is taken one by one; there is no more behind it.
+                    // The stream has ended, so only the queued deltas remain.
                     return self.ready.pop_front().map(Ok);
                 }
             }

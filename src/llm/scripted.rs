@@ -1,7 +1,7 @@
-//! A model that says what it is told to: for tests of the agent loop, and for nothing else.
+//! A model that plays back scripted replies, for tests of the agent loop only.
 //!
-//! It is part of the library because the integration tests live in another crate. It proves that the
-//! loop handles a reply, never that a model would give one; wires are tested against real servers.
+//! It is part of the library because the integration tests live in another crate. It proves that the loop handles a
+//! reply, not that a model would give one; wires are tested against real servers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct State {
     prompts: Vec<Prompt>,
 }
 
-/// One reply, played back as it is: a script may break the rules of [`Provider::stream`] on purpose.
+/// One reply, played back unchanged: a script may break the rules of [`Provider::stream`] on purpose.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
     steps: Vec<Step>,
@@ -38,12 +38,12 @@ pub enum Step {
     Delta(Delta),
     /// Fail with this.
     Error(ProviderError),
-    /// Say nothing more, for ever: for tests of cancellation.
+    /// Say nothing more, forever: for tests of cancellation.
     Hang,
 }
 
 impl ScriptedProvider {
-    /// A model with `info` that gives `replies`, one a request.
+    /// A model with `info` that gives `replies`, one per request.
     pub fn new(info: ModelInfo, replies: impl IntoIterator<Item = Reply>) -> Self {
         Self {
             info,
@@ -54,17 +54,17 @@ impl ScriptedProvider {
         }
     }
 
-    /// More replies, after those that are there.
+    /// Appends more replies.
     pub fn extend(&self, replies: impl IntoIterator<Item = Reply>) {
         self.lock().replies.extend(replies);
     }
 
-    /// The prompts it was given so far, oldest first.
+    /// The prompts received so far, oldest first.
     pub fn prompts(&self) -> Vec<Prompt> {
         self.lock().prompts.clone()
     }
 
-    /// How many replies were not asked for yet.
+    /// Number of replies not requested yet.
     pub fn unused(&self) -> usize {
         self.lock().replies.len()
     }
@@ -112,7 +112,7 @@ impl Reply {
         Self::new([Step::Error(error)])
     }
 
-    /// A complete answer in words, split at spaces as a model streams.
+    /// A complete answer as text, split at spaces as a model streams.
     pub fn text(text: &str) -> Self {
         let mut steps: Vec<Step> = text
             .split_inclusive(' ')
@@ -122,8 +122,7 @@ impl Reply {
         Self::new(steps)
     }
 
-    /// A complete reply: perhaps some words, then one tool call with these raw arguments, in two
-    /// fragments.
+    /// A complete reply: optional text, then one tool call with these raw arguments, in two fragments.
     pub fn call(text: &str, id: &str, tool: &str, arguments: &str) -> Self {
         let half = arguments.floor_char_boundary(arguments.len() / 2);
         let (first, second) = arguments.split_at(half);

@@ -1,11 +1,11 @@
-//! What a person has set up for models, and why a name may stand for none.
+//! The person's model configuration, and why a name cannot be resolved.
 
 use super::providers::AllSettings;
 
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
-/// What a person has set up: variables, and providers in the configuration.
+/// The person's configuration: environment variables, and providers in config.toml.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The environment.
@@ -14,35 +14,35 @@ pub struct Setup<'a> {
     pub providers: &'a AllSettings,
 }
 
-/// Why a name stands for nothing.
+/// Why a name cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// Neither a provider's name nor a model we know the maker of.
+    /// Neither a provider's name nor a model of a known maker.
     #[error("model `{name}` names no provider")]
     NoProvider {
         /// The name as given.
         name: String,
-        /// Names of providers that look like what it begins with.
+        /// Provider names similar to its beginning.
         near: Vec<String>,
     },
-    /// A name with a slash that begins with no provider, and is no model of the server in `OPENAI_BASE_URL`.
+    /// A name whose first part is not a provider, and which the server in `OPENAI_BASE_URL` does not list.
     #[error("model `{name}` names no provider, and `{server}` does not list it")]
     NotListed {
         /// The name as given.
         name: String,
-        /// Where that server is.
+        /// That server's address.
         server: String,
-        /// Names of providers or of its models that look like it.
+        /// Similar names of providers or of its models.
         near: Vec<String>,
     },
-    /// The same of a server that lists nothing, where the name begins nearly like a provider.
+    /// Like `NotListed`, for a server that lists nothing, where the name's beginning resembles a provider's.
     #[error("model `{name}` names no provider: there is no `{prefix}`")]
     Misspelt {
         /// The name as given.
         name: String,
-        /// What it begins with.
+        /// The name's first part.
         prefix: String,
-        /// The provider that is called nearly so.
+        /// The provider it resembles.
         meant: String,
     },
     /// A provider without a model.
@@ -51,37 +51,37 @@ pub enum CatalogError {
         /// The name as given.
         name: String,
     },
-    /// The provider wants a key and the environment has none.
+    /// The provider needs a key and the environment has none.
     #[error("no key for {provider}: {}", not_set(.variables))]
     NoKey {
         /// The provider's name.
         provider: String,
-        /// The variables looked at; none for a provider that the configuration names no variable for.
+        /// The variables checked; empty if the configuration names none for the provider.
         variables: Vec<String>,
     },
-    /// A server without an address.
+    /// A server without a known address.
     #[error("`{provider}` needs a base URL: `{variable}` is not set")]
     NoBaseUrl {
         /// The provider's name.
         provider: String,
-        /// The variable looked at.
+        /// The variable checked.
         variable: String,
     },
-    /// A base URL that is none. The URL itself is not repeated: it may hold a password.
+    /// The base URL is invalid. The URL itself is not repeated: it may contain a password.
     #[error("the base URL from {source_name} {problem}")]
     BadBaseUrl {
-        /// Where it is written.
+        /// Where it is configured.
         source_name: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// A provider in the configuration without a kind, and no known one either.
+    /// A configured provider without a kind, whose name is not a known provider.
     #[error("`[providers.{provider}]` in config.toml has no `kind`")]
     NoKind {
         /// The provider's name.
         provider: String,
     },
-    /// A provider in the configuration of a kind that is none.
+    /// A configured provider with an unknown kind.
     #[error("`[providers.{provider}]` in config.toml: there is no kind `{kind}`")]
     BadKind {
         /// The provider's name.
@@ -93,7 +93,7 @@ pub enum CatalogError {
 
 fn not_set(variables: &[String]) -> String {
     match variables {
-        [] => "its configuration names none".to_owned(),
+        [] => "its configuration names no variable for the key".to_owned(),
         variables => format!("`{}` is not set", variables.join("` or `")),
     }
 }

@@ -1,30 +1,30 @@
-//! How many tokens a prompt has, before anybody counted it; and how many fit.
+//! Estimates how many tokens a prompt has, and how many fit.
 //!
-//! No tokenizer is at hand: each model has its own. Text is weighed by rules that come near what tokenizers do with
-//! prose, code and tables, and a [`Meter`] learns from what the provider counted how much the weight is in this
-//! model's tokens. Pure.
+//! No tokenizer is available: each model has its own. Text is weighed by rules that approximate what tokenizers do with
+//! prose, code and tables, and a [`Meter`] learns from the provider's counts how to convert weight to this model's
+//! tokens. Pure.
 
 use super::types::{Message, Part, Prompt};
 
 /// Weight of a picture: about what a plot of 1024 pixels costs at the usual providers, which count by area or tiles.
 const PICTURE: u64 = 1_100;
-/// Weight of what wires put around a message.
+/// Weight of a message's wire overhead.
 const ENVELOPE: u64 = 4;
-/// Weight of what they put around a call.
+/// Weight of a call's wire overhead.
 const CALL: u64 = 12;
-/// Bytes to a token of what a provider wants back of a reply: reasoning is text, signatures and ids count for little.
+/// Bytes per token of a native reply: reasoning is text, signatures and ids count little.
 const KEPT: u64 = 8;
 
-/// The window of a model that nobody knows, in tokens: what most have at least. One that has less says so
+/// The assumed window of an unknown model, in tokens: most have at least this. A server with a smaller one reports it
 /// ([`window_in`]).
 pub const ASSUMED_WINDOW: u64 = 128_000;
 
-/// The weight of a prompt, about its tokens.
+/// The weight of a prompt, roughly its tokens.
 pub fn weigh(prompt: &Prompt) -> u64 {
     weigh_fixed(prompt) + weigh_messages(&prompt.messages)
 }
 
-/// The weight of what is no message: system prompt and tools.
+/// The weight of the system prompt and the tools.
 pub fn weigh_fixed(prompt: &Prompt) -> u64 {
     let tools: u64 = prompt
         .tools
@@ -75,7 +75,7 @@ pub fn weigh_messages(messages: &[Message]) -> u64 {
         .sum()
 }
 
-/// What a character is to a tokenizer.
+/// Character classes as tokenizers treat them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Letter,
@@ -84,7 +84,7 @@ enum Class {
     Mark,
     /// Letters of other scripts that are written with spaces.
     Foreign,
-    /// Scripts with a character a word, and pictures.
+    /// Scripts with one character per word, and pictographs.
     Dense,
 }
 
@@ -99,8 +99,8 @@ fn class(c: char) -> Class {
     }
 }
 
-/// The weight of a text. Runs of one kind of character are tokens or a few: words have about six letters to a token,
-/// numbers three digits, and a space before a word costs nothing.
+/// The weight of a text. A run of one character class is one or a few tokens: about six letters per token, three digits
+/// per token, and a space before a word is free.
 pub fn weigh_text(text: &str) -> u64 {
     let mut weight = 0;
     let mut run: Option<(Class, char, u64)> = None;
@@ -127,21 +127,21 @@ fn of_run((class, first, length): (Class, char, u64)) -> u64 {
     }
 }
 
-/// Learns how a model counts: its tokens as a straight line of our weight.
+/// Learns how a model counts: tokens as a linear function of our weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
-    /// Tokens for a thousand units of weight.
+    /// Tokens per thousand units of weight.
     slope: i64,
-    /// Tokens that are there whatever the prompt is: a server's own template, examples.
+    /// Tokens independent of the prompt: a server's own template, examples.
     offset: i64,
-    /// Weight and tokens of an earlier prompt, far enough from the next to take a slope from.
+    /// Weight and tokens of an earlier prompt, far enough from the next to compute a slope.
     anchor: Option<(i64, i64)>,
 }
 
 impl Default for Meter {
     fn default() -> Self {
         Self {
-            // Until something is known, rather too many.
+            // Initially a slight overestimate.
             slope: 1150,
             offset: 0,
             anchor: None,
@@ -150,11 +150,11 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Weights closer than this say nothing about a slope.
+    /// Weights closer than this are too noisy for a slope.
     const FAR: i64 = 400;
 
-    /// The provider counted `tokens` for a prompt of this weight. Numbers that cannot be (no usage, or only the part
-    /// that was not cached) are ignored.
+    /// Records that the provider counted `tokens` for a prompt of this weight. Implausible numbers (no usage, or only
+    /// the uncached part) are ignored.
     pub fn observe(&mut self, weight: u64, tokens: u64) {
         let (Ok(weight), Ok(tokens)) = (i64::try_from(weight), i64::try_from(tokens)) else {
             return;
@@ -177,7 +177,7 @@ impl Meter {
         self.offset = tokens - weight.saturating_mul(self.slope) / 1000;
     }
 
-    /// Tokens of a prompt of this weight, as far as can be told.
+    /// Estimated tokens of a prompt of this weight.
     pub fn tokens(&self, weight: u64) -> u64 {
         let weight = i64::try_from(weight).unwrap_or(i64::MAX / 4000);
         let tokens = weight
@@ -188,16 +188,16 @@ impl Meter {
     }
 }
 
-/// Tokens of a prompt beyond which a window has too little room for the reply.
+/// Maximum prompt tokens that leave room for the reply in a window.
 pub fn limit_of(window: u64) -> u64 {
     const LEAST: u64 = 512;
     const MOST: u64 = 24_000;
     window - (window / 5).clamp(LEAST, MOST).min(window / 2)
 }
 
-/// The window that a server names when it refuses a prompt as too long.
+/// The window named in a server's refusal of a prompt that is too long.
 pub fn window_in(message: &str) -> Option<u64> {
-    /// What stands before the number: OpenAI and vLLM, LM Studio, Gemini, llama-server, xAI, vLLM, Anthropic.
+    /// Text before the number: OpenAI and vLLM, LM Studio, Gemini, llama-server, xAI, vLLM, Anthropic.
     const BEFORE: [&str; 9] = [
         "maximum context length is ",
         "context length of only ",
@@ -223,7 +223,7 @@ pub fn window_in(message: &str) -> Option<u64> {
         .filter(|window| *window > 0)
 }
 
-/// The number that a text begins with, with or without separators.
+/// The number at the start of a text, with or without separators.
 fn number(text: &str) -> Option<u64> {
     let digits: String = text
         .chars()
@@ -258,7 +258,7 @@ mod tests {
     fn a_meter_learns_slope_and_offset() {
         let mut meter = Meter::default();
         assert_eq!(meter.tokens(1000), 1150);
-        // A model that needs a third more, and a template of 900 tokens.
+        // A model that counts a third more, with a template of 900 tokens.
         let real = |weight: u64| 900 + weight * 4 / 3;
         for weight in (1000..12_000).step_by(450) {
             meter.observe(weight, real(weight));

@@ -1,30 +1,30 @@
-//! How a model is asked whatever its way to run code: examples, bounds, what of its failures it sees again.
+//! Settings for asking a model in any mode: examples, bounds, and which failures it sees again.
 
 use super::forget;
 use super::types::{Message, Prompt};
 
-/// What a small model needs, and a large one does not.
+/// Settings that small models need and large ones do not.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tuning {
     /// An example conversation, put before the real one.
     pub few_shot: Vec<Message>,
-    /// Bound on a reply where the prompt sets none: a small model may never stop by itself.
+    /// Limit for a reply if the prompt sets none: a small model may never stop by itself.
     pub max_output_tokens: Option<u64>,
-    /// Temperature where the prompt sets none.
+    /// Temperature if the prompt sets none.
     pub temperature: Option<f64>,
-    /// Whether failures that are over are taken out of the prompt ([`super::forget`]).
+    /// Whether resolved failures are removed from the prompt ([`super::forget`]).
     pub forgets: bool,
 }
 
 impl Tuning {
-    /// `prompt`, so tuned.
+    /// Applies all settings to `prompt`.
     pub(super) fn apply(&self, mut prompt: Prompt) -> Prompt {
         prompt.max_output_tokens = prompt.max_output_tokens.or(self.max_output_tokens);
         prompt.temperature = prompt.temperature.or(self.temperature);
         if self.forgets {
             let remembered = forget::failures(&prompt.messages);
             prompt.messages = remembered.messages;
-            // A model that fails again and again needs another idea.
+            // A model that fails repeatedly needs other ideas.
             prompt.temperature = prompt
                 .temperature
                 .map(|usual| (usual + remembered.restlessness).min(1.0));
@@ -37,7 +37,7 @@ impl Tuning {
         prompt
     }
 
-    /// `prompt` with the bound only, for words that are no part of the conversation.
+    /// Applies only the limit, for a prompt outside the conversation.
     pub(super) fn bound(&self, mut prompt: Prompt) -> Prompt {
         prompt.max_output_tokens = prompt.max_output_tokens.or(self.max_output_tokens);
         prompt

@@ -1,8 +1,8 @@
-//! What a language model is to the rest of Sponde: a prompt goes in, a stream of deltas comes out.
+//! A language model as the rest of Sponde sees it: a prompt goes in, a stream of deltas comes out.
 //!
-//! These types are the whole vocabulary of the `llm` floor. Nothing here knows a wire, a vendor or a
-//! kernel; providers translate. A tool call's arguments stay the raw text the model wrote: repairing
-//! them is how an empty cell gets run, so parsing is strict and done once, by the agent.
+//! These types are the whole vocabulary of the `llm` floor. Nothing here knows a wire, a vendor or a kernel; providers
+//! translate. A tool call's arguments stay the raw text the model wrote: repairing them can run an empty cell, so the
+//! agent parses them once, strictly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,22 +38,21 @@ pub trait Provider: Send + Sync {
 pub struct ModelInfo {
     /// The name the person would type: `provider/name`, for example `openai/gpt-5.2` or `local/qwen2.5-coder-1.5b`.
     pub name: String,
-    /// The host that it is asked at, with the port if that is not the usual one; `None` if nobody is asked.
+    /// The host it is served from, with the port if not the default; `None` if there is no server.
     pub host: Option<String>,
     /// Context window in tokens, where known: prompt and reply together.
     pub context_window: Option<u64>,
-    /// The most tokens it writes in one reply, where known.
+    /// Maximum tokens of one reply, where known.
     pub max_output: Option<u64>,
-    /// Whether image parts may be sent. False where it is not known, for a picture that cannot be read fails the
-    /// request.
+    /// Whether image parts may be sent. False if unknown, because an unreadable picture fails the request.
     pub vision: bool,
-    /// Whether it calls tools; `None` where nobody says.
+    /// Whether it calls tools; `None` if unknown.
     pub tools: Option<bool>,
-    /// What it costs; `None` where it is not known, which is not the same as [`Price::FREE`].
+    /// Its price; `None` if unknown, which is not the same as [`Price::FREE`].
     pub price: Option<Price>,
     /// Whether this is a small model, for which prompts are kept short and carry an example.
     pub small: bool,
-    /// Whether the catalog or the server told anything of the above: if not, `vision: false` is a guess.
+    /// Whether the catalog or the server supplied any of the above; if not, `vision: false` is a guess.
     pub known: bool,
 }
 
@@ -66,48 +65,48 @@ pub struct Prompt {
     pub messages: Vec<Message>,
     /// The tools the model may call.
     pub tools: Vec<ToolSpec>,
-    /// Whether it may, must or must not.
+    /// Whether the model may, must or must not call a tool.
     pub tool_choice: ToolChoice,
     /// Upper bound on the reply, in tokens; `None` leaves it to the provider.
     pub max_output_tokens: Option<u64>,
     /// Sampling temperature; `None` leaves it to the provider (reasoning models refuse it).
     pub temperature: Option<f64>,
-    /// JSON schema the reply's text must match; `None` for free text. Mostly for small models that
-    /// cannot call tools ([`super::constrained`]).
+    /// JSON schema that the reply's text must match; `None` for free text. Mainly for small models that cannot call
+    /// tools ([`super::constrained`]).
     pub reply_schema: Option<Value>,
 }
 
-/// What the next reply may be (the `tool_choice` of most wires).
+/// What the next reply may contain (the `tool_choice` of most wires).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// Words or a call, as the model likes.
+    /// Text or a call, as the model decides.
     #[default]
     Auto,
     /// A call.
     Required,
-    /// Words only.
+    /// Text only.
     None,
 }
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// The person.
+    /// The user.
     User(Vec<Part>),
-    /// The model: what it said and the calls it made, in that order.
+    /// The model: its text and its calls, in that order.
     Assistant {
-        /// The words, possibly empty.
+        /// The text, possibly empty.
         text: String,
         /// The tool calls, possibly none.
         calls: Vec<ToolCall>,
-        /// The same reply as its provider wants it back, if words and calls are not all of it.
+        /// The reply in its provider's own form, if it contains more than text and calls.
         native: Option<Native>,
     },
-    /// The answer to one tool call. Every call of an assistant message is followed by exactly one.
+    /// The result of one tool call. Every call of an assistant message is followed by exactly one.
     ToolResult {
-        /// [`ToolCall::id`] of the call answered.
+        /// [`ToolCall::id`] of the call.
         call_id: String,
-        /// What came back.
+        /// The result.
         parts: Vec<Part>,
         /// Whether the tool failed (a kernel's exception counts).
         is_error: bool,
@@ -121,12 +120,12 @@ pub enum Message {
 pub struct Native(Arc<Value>);
 
 impl Native {
-    /// Wraps what a provider has made.
+    /// Wraps a provider's data.
     pub fn new(value: Value) -> Self {
         Self(Arc::new(value))
     }
 
-    /// The JSON, for the provider and for anyone who keeps it.
+    /// The JSON, for the provider and for storage.
     pub fn value(&self) -> &Value {
         &self.0
     }
@@ -153,7 +152,7 @@ impl fmt::Debug for Native {
 /// A piece of a message.
 #[derive(Clone, PartialEq)]
 pub enum Part {
-    /// Words.
+    /// Text.
     Text(String),
     /// A picture, already scaled to what models accept.
     Image {
@@ -175,16 +174,16 @@ impl fmt::Debug for Part {
     }
 }
 
-/// What pictures may be sent.
+/// Limits on pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureRules {
-    /// The longest side in pixels: above it servers scale down themselves, and nothing is gained.
+    /// Maximum side in pixels; servers scale down larger pictures themselves, so they gain nothing.
     pub longest_side: u32,
     /// Bytes of the encoded file.
     pub bytes: usize,
-    /// How many in one request.
+    /// Maximum pictures in one request.
     pub most: usize,
-    /// The side of the squares that pictures are cut into and paid by, in pixels, where they are.
+    /// Side in pixels of the tiles that pictures are billed by, if they are.
     pub tile: Option<u32>,
 }
 
@@ -208,22 +207,22 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments, byte for byte as the model wrote them; not necessarily JSON.
     pub arguments: String,
-    /// How many bytes of the reply's words the model wrote before it.
+    /// Bytes of the reply's text that precede it.
     pub after: usize,
 }
 
 /// One step of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    /// More of the answer's words.
+    /// More of the answer's text.
     Text(String),
-    /// More of the model's visible reasoning. Shown, never executed.
+    /// More of the model's visible reasoning. Displayed, never executed.
     Reasoning(String),
     /// A tool call begins. `index` counts the calls of this reply from 0.
     CallStart {
         /// Position of the call within the reply.
         index: usize,
-        /// The call's id, unique in the conversation; made up by us, for the provider library tells its own
+        /// The call's id, unique in the conversation. Generated by us, because the provider library reveals its own
         /// only when the call is complete, and any id will do as long as call and result agree.
         id: String,
         /// The tool's name.
@@ -236,10 +235,11 @@ pub enum Delta {
         /// The fragment, to be appended as it is.
         fragment: String,
     },
-    /// All of the reply so far is void: it broke off, and it is asked for again from its beginning. Comes before the
-    /// wait. Anyone who showed a part of it marks that as cut off; nothing of it was a complete call, so nothing ran.
+    /// All of the reply so far is void: it broke off, and is requested again from its beginning. Comes before the wait.
+    /// A front end marks what it showed as cut off; no call was complete, so nothing ran.
     Retrying(Retrying),
-    /// The reply as its provider wants it back, if words and calls are not all of it. At most once, right before the end.
+    /// The reply in its provider's own form, if it contains more than text and calls. At most once, right before the
+    /// end.
     Native(Native),
     /// The reply is complete. Always last.
     Finished {
@@ -250,16 +250,16 @@ pub enum Delta {
     },
 }
 
-/// A request that failed and is about to be sent again.
+/// A request that failed and will be sent again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retrying {
     /// How it failed.
     pub error: ProviderError,
-    /// How long until it is sent again.
+    /// The wait before it is sent again.
     pub wait: Duration,
-    /// Which request the next one will be, counted from 1.
+    /// Number of the next request, counted from 1.
     pub attempt: u32,
-    /// How many there will be at most.
+    /// Maximum number of requests.
     pub of: u32,
 }
 
@@ -308,7 +308,7 @@ pub enum ProviderError {
         message: String,
     },
     /// The request cannot be put into the provider's wire format; nothing was sent.
-    #[error("the request cannot be put to `{endpoint}`: {message}")]
+    #[error("cannot send the request to `{endpoint}`: {message}")]
     Unsendable {
         /// Base URL it was meant for.
         endpoint: String,
@@ -353,7 +353,7 @@ pub enum ProviderError {
         /// What happened.
         message: String,
     },
-    /// The reply began well and then held something that is none of the wire's.
+    /// The reply began well but then violated the wire format.
     #[error("the reply from `{endpoint}` was garbled: {message}")]
     Garbled {
         /// Base URL asked.
@@ -369,7 +369,7 @@ pub enum ProviderError {
         /// How long we waited.
         after: Duration,
     },
-    /// The reply was not what the wire format promises, from its beginning: mostly a wrong address.
+    /// The reply violated the wire format from its beginning: usually a wrong address.
     #[error("could not read the reply from `{endpoint}`: {message}")]
     Malformed {
         /// Base URL asked.
@@ -398,7 +398,7 @@ impl ProviderError {
     }
 }
 
-/// How long the server asks to be left alone, if that is worth a word.
+/// How long the server asks us to wait, if worth mentioning.
 fn asks_for(retry_after: Option<Duration>) -> String {
     match retry_after {
         Some(wait) if wait > Duration::from_mins(1) => {

@@ -1,9 +1,9 @@
-//! `antropic/claude` where `OPENAI_BASE_URL` is set: a model of that server, or another provider misspelt?
+//! Decides whether `antropic/claude`, with `OPENAI_BASE_URL` set, is a model of that server or a misspelt provider.
 //!
-//! Names of models may have a slash in them (`qwen/qwen3` at OpenRouter, `Qwen/Qwen3-8B` at vLLM), so the server is asked:
-//! what it lists is its own. A conversation must not go elsewhere than meant because a letter is missing, so what it does
-//! not list is an error. A server that lists nothing is believed, unless the first part of the name is a provider's but
-//! for a slip. `openai-compatible/NAME` is that server's in any case.
+//! Model names may contain a slash (`qwen/qwen3` at OpenRouter, `Qwen/Qwen3-8B` at vLLM), so the server is asked: the
+//! models it lists are its own. A typo must not send a conversation elsewhere, so a name that the server does not list
+//! is an error. A server that lists nothing is trusted, unless the first part of the name is a slightly misspelt
+//! provider. `openai-compatible/NAME` always means that server.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::providers::{PROVIDERS, ProviderChoice};
 /// How long a server may take to list its models.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Checks that `name`, which `endpoint` was resolved from, is meant for that server.
+/// Checks that `name`, which resolved to `endpoint`, is meant for that server.
 ///
 /// # Errors
 /// [`CatalogError::NotListed`], [`CatalogError::Misspelt`].
@@ -46,7 +46,7 @@ pub async fn check(
     judge(name.trim(), prefix, &endpoint.base_url, &listed, setup)
 }
 
-/// The first part of a name that has several, if it is nobody's.
+/// The first part of a name with several, if it is not a provider.
 fn doubtful<'a>(name: &'a str, setup: Setup<'_>) -> Option<&'a str> {
     let (prefix, _) = name.trim().split_once('/')?;
     let is_known = prefix == "local" || !matches!(ProviderChoice::named(prefix, setup), Ok(None));
@@ -73,7 +73,7 @@ fn judge(
             None => Ok(()),
         };
     }
-    // `qwen/qwen3:free`: a way to be served, which few lists have.
+    // `qwen/qwen3:free`: the suffix selects a variant, which few lists include.
     let plain = name.rsplit_once(':').map_or(name, |(plain, _)| plain);
     if listed
         .iter()
@@ -92,8 +92,8 @@ fn judge(
     })
 }
 
-/// Whether `word` is `known` with a letter or two wrong. A longer name that begins like it is another one: `mistralai`
-/// and `deepseek-ai` are makers of models.
+/// Whether `word` is `known` with a letter or two wrong. A longer name with the same beginning is different:
+/// `mistralai` and `deepseek-ai` are makers of models.
 fn is_slip(word: &str, known: &str) -> bool {
     let word = word.to_ascii_lowercase();
     match strsim::damerau_levenshtein(&word, known) {

@@ -1,25 +1,25 @@
-//! How results reach a model that has no tool messages: as words of the person, neighbours of one role joined, for chat
-//! templates may insist on turns.
+//! Renders results as user messages, for models without tool messages. Adjacent messages of one role are joined,
+//! because chat templates may require alternation.
 
 use super::tuning::Tuning;
 use super::types::{Message, Part, Prompt, ToolCall};
 
-/// The words around a cell's output.
+/// The text around a cell's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wording {
     /// Before a cell's output.
     pub output_heading: String,
-    /// In place of an output that is empty.
+    /// Replaces an empty output.
     pub empty_output: String,
-    /// After the output of a cell that ran. Empty says nothing.
+    /// Appended to the output of a successful cell. Empty appends nothing.
     pub after_output: String,
-    /// After the output of a cell that failed. Empty says nothing.
+    /// Appended to the output of a failed cell. Empty appends nothing.
     pub after_error: String,
 }
 
 impl Wording {
-    /// A conversation for a model that is offered no tools: what it called as the `reply` it would write today, results
-    /// as words of the person.
+    /// A conversation for a model without tools: its calls in the `reply` format it would write now, results as user
+    /// messages.
     pub(super) fn in_words(
         &self,
         messages: &[Message],
@@ -30,7 +30,7 @@ impl Wording {
             Message::Assistant { text, calls, .. } => Message::Assistant {
                 text: reply(text, calls),
                 calls: Vec::new(),
-                // It belongs to calls that the model never made.
+                // The native reply belongs to calls that the model never made.
                 native: None,
             },
             Message::ToolResult {
@@ -40,7 +40,7 @@ impl Wording {
         rendered.collect()
     }
 
-    /// The prompt for a reply in free text, or after the prompt's own schema.
+    /// The prompt for a reply in free text, or for the prompt's own schema.
     pub(super) fn plain(
         &self,
         tuning: &Tuning,
@@ -54,8 +54,8 @@ impl Wording {
         }
     }
 
-    /// A cell's output as words of the person. Every output carries its hint, not only the last: a prompt that only
-    /// ever grows at its end is one the server has mostly read before.
+    /// A cell's output as user text. Every output carries its hint, not only the last: the server has cached most of a
+    /// prompt that only grows at its end.
     pub(super) fn output(&self, parts: &[Part], is_error: bool) -> Vec<Part> {
         let mut words = String::new();
         let mut images = Vec::new();
@@ -89,13 +89,13 @@ impl Wording {
     }
 }
 
-/// Messages of the person that follow each other made one.
+/// Joins consecutive user messages.
 pub(super) fn joined(messages: Vec<Message>) -> Vec<Message> {
     let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
         match (joined.last_mut(), message) {
             (Some(Message::User(before)), Message::User(mut parts)) => {
-                // One text, so that servers without content arrays see it whole.
+                // One text, so that servers without content arrays see all of it.
                 if let (Some(Part::Text(text)), Some(Part::Text(more))) =
                     (before.last_mut(), parts.first())
                 {
@@ -111,7 +111,7 @@ pub(super) fn joined(messages: Vec<Message>) -> Vec<Message> {
     joined
 }
 
-/// `words` after the system prompt, if there are any.
+/// Appends `words` to the system prompt, unless empty.
 pub(super) fn appended(system: String, words: &str) -> String {
     match (system.is_empty(), words.is_empty()) {
         (_, true) => system,

@@ -17,7 +17,7 @@ use super::{Dialect, nested};
 use api::{Api, function, method};
 use values::{module_name, plain};
 
-/// A cell of JavaScript or TypeScript: the grammar of the one takes the other.
+/// A cell of JavaScript or TypeScript; the TypeScript grammar parses both.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     let language: Language = tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into();
     let mut reader = Reader {
@@ -175,7 +175,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         }
     }
 
-    /// A module from the network, or one that is installed by being named.
+    /// A module from the network, or one that importing installs.
     fn fetched(&mut self, source: Option<Node<'t>>, node: Node<'t>) {
         let Some(module) = source.and_then(|it| self.text(it, 0)) else {
             return;
@@ -237,7 +237,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             }
             Api::Command => self.command(arguments, node),
             Api::Run => {
-                // The body of a function is its last argument.
+                // The function's body is the last argument.
                 let what = arguments.last().map(|it| self.text(*it, 0));
                 match what {
                     Some(Some(text)) if !text.contains(UNKNOWN) => {
@@ -313,7 +313,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             .within(node, code, |sink| shell::words(&words, node, code, sink));
     }
 
-    /// The words in a list, or in the `args` of an object.
+    /// The strings in a list, or in the `args` of an object.
     fn words(&self, node: Node<'t>) -> Vec<String> {
         match node.kind() {
             "array" => children(node)
@@ -356,7 +356,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
         }
     }
 
-    /// A function that is handed around: `files.forEach(fs.unlinkSync)`.
+    /// A function used as a value: `files.forEach(fs.unlinkSync)`.
     fn reference(&mut self, node: Node<'t>, above: &[Node<'t>]) {
         if self.handled.take_if(|id| *id == node.id()).is_some() {
             return;

@@ -1,13 +1,13 @@
-//! Floor 0: what a piece of code might do, found without running it.
+//! Floor 0: finds out what code might do, without running it.
 //!
-//! Code is parsed by the grammars of tree-sitter and read for what a person would want to know before it runs: does it
-//! delete files, reach the network, install packages? The result is a list of [`Finding`]s, each with its line.
+//! Code is parsed with tree-sitter grammars and searched for what a person would want to know before it runs: does it
+//! delete files, reach the network, install packages? The result is a list of [`Finding`]s with line numbers.
 //!
-//! This is advice for a person and a policy, not a wall: what code *can* do is bounded by the sandbox alone. Code that
-//! wants to hide finds a way, and what is usual for hiding is a finding of its own ([`FindingKind::Obfuscation`]).
+//! This advises a person and a policy; it does not enforce anything: only the sandbox bounds what code *can* do. Code
+//! can evade analysis, and the usual ways of hiding are findings themselves ([`FindingKind::Obfuscation`]).
 //!
-//! Code is hostile: its length, the parser's work, the depth and the number of findings are bounded, and what is over a
-//! bound is a finding too. Deliberately not here: what is allowed (`agent::approval`), the disk, the clock.
+//! Code is hostile: its length, the parser's work, the depth and the number of findings are bounded, and exceeding a
+//! bound is a finding too. Not here: what is allowed (`agent::approval`), the disk, the clock.
 
 #![expect(
     clippy::match_same_arms,
@@ -35,25 +35,25 @@ pub use python::Names;
 use sink::Sink;
 pub use site::Site;
 
-/// Bytes of code that are analysed.
+/// Maximum bytes of code to analyse.
 pub const LONGEST: usize = 128 << 10;
-/// The same of a shell's, whose grammar takes hostile code with the square of its length.
+/// Maximum bytes of shell code, whose grammar takes quadratic time on hostile code.
 const LONGEST_SHELL: usize = 32 << 10;
-/// How deep code in code is followed.
+/// Maximum nesting of code in code.
 const DEEPEST: u32 = 4;
 
-/// What is known of the cells that a session ran before.
+/// State from the cells that a session ran before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     names: Names,
 }
 
-/// Analyses a cell in `language`. What it imports is remembered for the cells after it.
+/// Analyses a cell in `language`. Its imports are remembered for later cells.
 pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory) -> Analysis {
     let dialect = Dialect::of(language);
     let mut sink = Sink::new(site, code);
     if code.chars().any(is_unseen) {
-        sink.obfuscated("has characters that nobody sees");
+        sink.obfuscated("contains invisible characters");
     }
     match dialect {
         Some(dialect) if code.len() > dialect.longest() => {
@@ -67,13 +67,13 @@ pub fn analyse(code: &str, language: &str, site: &Site<'_>, memory: &mut Memory)
     sink.end()
 }
 
-/// Controls, and what turns the direction of text: code with them is not what it looks like (CVE-2021-42574).
+/// Control characters and bidirectional overrides: code with them is not what it looks like (CVE-2021-42574).
 fn is_unseen(c: char) -> bool {
     c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A language that is parsed.
+/// A language with a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Python,
@@ -84,7 +84,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// By a kernelspec's or a person's name for it.
+    /// The dialect for a language's name, as used by kernelspecs or people.
     fn of(language: &str) -> Option<Self> {
         Some(match language.trim().to_lowercase().as_str() {
             "python" | "python3" | "ipython" | "py" => Self::Python,
@@ -96,7 +96,7 @@ impl Dialect {
         })
     }
 
-    /// Bytes of code that are analysed.
+    /// Maximum bytes of code to analyse.
     fn longest(self) -> usize {
         match self {
             Self::Shell => LONGEST_SHELL,
@@ -105,10 +105,10 @@ impl Dialect {
     }
 }
 
-/// Code in code, as deep as that is followed.
+/// Analyses code inside code, up to the maximum nesting.
 fn nested(code: &str, dialect: Dialect, sink: &mut Sink<'_>) {
     if sink.depth >= DEEPEST {
-        sink.obfuscated("hides code in code in code");
+        sink.obfuscated("nests code too deeply");
         return;
     }
     if code.len() > dialect.longest() {

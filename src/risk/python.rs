@@ -1,4 +1,4 @@
-//! Findings in cells of Python, with what IPython makes of them.
+//! Findings in Python cells, including IPython syntax.
 
 mod api;
 mod calls;
@@ -17,7 +17,7 @@ use magics::{Magic, MagicKind};
 pub use names::Names;
 use values::Values;
 
-/// Reads a cell; what it imports goes to `names`.
+/// Reads a cell and adds its imports to `names`.
 pub(super) fn cell(code: &str, names: &mut Names, sink: &mut Sink<'_>) {
     let (plain, magics) = magics::split(code);
     for magic in magics {
@@ -39,7 +39,7 @@ fn do_magic(magic: Magic, names: &mut Names, sink: &mut Sink<'_>) {
                         cell(&body, names, sink);
                         sink.depth -= 1;
                     } else {
-                        sink.obfuscated("hides code in code in code");
+                        sink.obfuscated("nests code too deeply");
                     }
                 }
                 Some(Dialect::Shell) => super::shell::escape(&body, sink),
@@ -68,16 +68,16 @@ fn plain_python(code: &str, names: &mut Names, sink: &mut Sink<'_>) {
     names.take(reader.values.into_names());
 }
 
-/// Looks at each node of a tree once.
+/// Visits each node of a tree once.
 struct Reader<'r, 's, 'c> {
     code: &'c str,
     values: Values<'c>,
     sink: &'r mut Sink<'s>,
-    /// Strings before this byte were looked at as a part of a longer one.
+    /// Strings before this byte were already read as part of a longer one.
     covered: usize,
-    /// What begins here is no text.
+    /// The node that begins here is not a string.
     no_text: Option<usize>,
-    /// Nodes that a call has dealt with.
+    /// Nodes that a call has already handled.
     handled: Vec<usize>,
 }
 
@@ -102,7 +102,7 @@ impl<'s> Reads<'s> for Reader<'_, 's, '_> {
                 let name = node.child_by_field_name("attribute");
                 let name = name.map_or("", |name| code_of(name, self.code));
                 if api::is_inside(name) {
-                    let reason = "gets at what Python keeps inside";
+                    let reason = "accesses Python internals";
                     self.sink
                         .find_because(FindingKind::Obfuscation, node, self.code, reason);
                 }
@@ -121,12 +121,12 @@ impl<'s> Reads<'s> for Reader<'_, 's, '_> {
 }
 
 impl<'t> Reader<'_, '_, '_> {
-    /// A string, or what makes one out of several.
+    /// A string, or an expression that concatenates several.
     fn text(&mut self, node: Node<'t>) {
         let (start, kind) = (node.start_byte(), node.kind());
         let is_text = matches!(kind, "string" | "concatenated_string");
         let makes_text = matches!(kind, "binary_operator" | "call");
-        // What is in a sum of many parts was looked at with it.
+        // Parts of a concatenation were read with the whole.
         if start < self.covered
             || !is_text && !makes_text
             || makes_text && self.no_text == Some(start)
@@ -142,7 +142,7 @@ impl<'t> Reader<'_, '_, '_> {
         }
     }
 
-    /// Names that look like others.
+    /// Reports names with look-alike characters.
     fn is_disguised(&mut self, node: Node<'t>) -> bool {
         let is_disguised = text::is_disguised(code_of(node, self.code));
         if is_disguised {

@@ -1,4 +1,4 @@
-//! Findings in code in R.
+//! Findings in R code.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::text::unescaped;
 use super::tree::{Next, children, code_of};
 use super::{Dialect, nested};
 
-/// How deep an expression is followed.
+/// Maximum depth of an expression.
 const DEEPEST: u32 = 40;
 
 /// A cell of R.
@@ -33,24 +33,24 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
 struct Reader<'r, 's, 'c> {
     code: &'c str,
     sink: &'r mut Sink<'s>,
-    /// What names of the code's own stand for.
+    /// What the code's own names refer to.
     names: BTreeMap<&'c str, String>,
     texts: Texts<'c>,
     covered: usize,
-    /// The function of the call that was looked at last.
+    /// The function of the call visited last.
     handled: Option<usize>,
 }
 
-/// What a function does.
+/// The effect of a function.
 enum Api {
     Delete,
-    /// The path is this argument, or of this name.
+    /// It writes to the path in this argument, by position or name.
     Write(usize, &'static str),
-    /// Into a file that exists already it is appended, or it is only opened.
+    /// An effect that does not depend on arguments.
     Plain(FindingKind),
     Command,
     Run,
-    /// Its first argument is a function by name.
+    /// Its first argument is a function, given by name.
     Calls,
     Reads,
     Moves,
@@ -327,7 +327,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
                 let Some(what) = plain.first().copied().or_else(|| named("what")) else {
                     return;
                 };
-                // A name that is looked up; other expressions are functions that stand there.
+                // A string is looked up as a function's name; other expressions are functions themselves.
                 if let Some(text) = self.text(what, 0).filter(|text| !text.contains(UNKNOWN)) {
                     self.called_by_name(&text, node);
                 } else if what.kind() == "call" {
@@ -364,7 +364,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             return;
         }
         if what.kind() != "call" {
-            // A formula or a quoted expression of the code's own.
+            // A formula or quoted expression from the code itself.
             return;
         }
         let parser = what
@@ -393,7 +393,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             .find_because(FindingKind::Obfuscation, node, self.code, reason);
     }
 
-    /// A function that is known by a string.
+    /// A function given as a string.
     fn called_by_name(&mut self, name: &str, node: Node<'t>) {
         match function(name) {
             Some(Api::Delete) => self.sink.delete(None, node, self.code),
@@ -418,7 +418,7 @@ impl<'t, 'c> Reader<'_, '_, 'c> {
             return;
         }
         let name = self.of(node);
-        // Words that are as often data: `file`, `save`, `path`.
+        // Words that are as often variables: `file`, `save`, `path`.
         if matches!(
             name,
             "unlink" | "file.remove" | "file_delete" | "system" | "system2" | "install.packages"

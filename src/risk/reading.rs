@@ -1,4 +1,4 @@
-//! What reading code has in common, whatever the language: two walks of its tree, and texts that names stand for.
+//! Shared by all languages: two walks over the syntax tree, and the strings that names refer to.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::finding::FindingKind;
 use super::sink::Sink;
 use super::tree::{Next, parse, walk};
 
-/// Bytes of all texts that the names of one piece of code stand for. A few lines can make each as long as it gets.
+/// Maximum bytes of all strings of one piece of code. A few lines can make each string as long as allowed.
 const MOST_TEXT: usize = 4 << 20;
 
-/// Reads the tree of a piece of code.
+/// Reads the syntax tree of a piece of code.
 pub(super) trait Reads<'s> {
-    /// Takes in what a node says about names. All nodes come here before the first one is looked at.
+    /// Records what a node says about names. All nodes are visited before the first call of `look`.
     fn learn(&mut self, node: Node<'_>);
-    /// Looks at what a node does, which is in those `above`.
+    /// Analyses the effect of a node with the ancestors `above`.
     fn look<'t>(&mut self, node: Node<'t>, above: &[Node<'t>]) -> Next;
-    /// Where findings go.
+    /// Collects the findings.
     fn sink(&mut self) -> &mut Sink<'s>;
 }
 
-/// Has `reader` read `code` as `what`.
+/// Parses `code` as `language` and passes its tree to `reader`; `what` names the language in findings.
 pub(super) fn read<'s>(code: &str, language: &Language, what: &str, reader: &mut impl Reads<'s>) {
     if !reader.sink().may_read(code.len()) {
         return;
@@ -55,7 +55,7 @@ pub(super) fn read<'s>(code: &str, language: &Language, what: &str, reader: &mut
     }
 }
 
-/// Texts of names that have only one; `None` of those that have several, or more than fits.
+/// Strings of names that have only one; `None` for names with several, or with too much text.
 #[derive(Debug, Default)]
 pub(super) struct Texts<'c> {
     texts: BTreeMap<&'c str, Option<String>>,
@@ -63,7 +63,7 @@ pub(super) struct Texts<'c> {
 }
 
 impl<'c> Texts<'c> {
-    /// One more thing that `name` stands for; `None` if that is no text.
+    /// Adds a value of `name`; `None` if it is not a string.
     pub(super) fn set(&mut self, name: &'c str, text: Option<String>) {
         if self.texts.get(name).is_some_and(|before| *before == text) {
             return;
@@ -75,17 +75,17 @@ impl<'c> Texts<'c> {
         self.texts.insert(name, text);
     }
 
-    /// It stands for something that is computed.
+    /// Marks the name's value as computed.
     pub(super) fn forget(&mut self, name: &'c str) {
         self.texts.insert(name, None);
     }
 
-    /// Its text, if that is known.
+    /// The name's string, if known.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.texts.get(name)?.clone()
     }
 
-    /// Whether it stands for anything at all.
+    /// Whether the name has any value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.texts.contains_key(name)
     }

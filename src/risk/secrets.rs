@@ -2,7 +2,7 @@
 
 use super::site::UNKNOWN;
 
-/// Directories, wherever they are.
+/// Directory names, at any place.
 const DIRECTORIES: [&str; 12] = [
     ".ssh",
     ".aws",
@@ -17,7 +17,7 @@ const DIRECTORIES: [&str; 12] = [
     ".docker",
     "secrets",
 ];
-/// Files.
+/// File names.
 const FILES: [&str; 26] = [
     ".netrc",
     "_netrc",
@@ -46,14 +46,14 @@ const FILES: [&str; 26] = [
     "logins.json",
     "Login Data",
 ];
-/// Ends of names.
+/// File name suffixes.
 const ENDS: [&str; 5] = [".pem", ".p12", ".pfx", ".kdbx", ".keystore"];
-/// `.env` with one of these behind it is for everybody.
+/// `.env` with one of these suffixes is meant to be public.
 const EXAMPLES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".defaults"];
-/// Longer strings are no paths.
+/// Longer strings are not paths.
 const LONGEST: usize = 1024;
 
-/// Whether `path` is, or is in, a place for credentials.
+/// Whether `path` is, or is in, a place that holds credentials.
 pub(super) fn is_secret(path: &str) -> bool {
     if path.len() > LONGEST || path.contains('\n') || !path.contains(['.', '/', '_']) {
         return false;
@@ -69,7 +69,7 @@ pub(super) fn is_secret(path: &str) -> bool {
 }
 
 fn is_secret_file(name: &str, path: &str) -> bool {
-    // Prose names such files too.
+    // Prose mentions such files too.
     if name.contains(' ') && name != "Login Data" || name.contains(UNKNOWN) {
         return false;
     }
@@ -77,7 +77,7 @@ fn is_secret_file(name: &str, path: &str) -> bool {
         .strip_prefix(".env")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') && !EXAMPLES.contains(&rest));
     let is_file = FILES.contains(&name)
-        // A word as any other, unless it is the system's.
+        // An ordinary word, unless it is the system's file.
         && (!matches!(name, "shadow" | "sudoers") || path.starts_with("/etc"));
     let is_key = ENDS
         .iter()

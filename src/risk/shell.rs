@@ -1,4 +1,4 @@
-//! Findings in code for a shell: cells of bash, `!commands`, and what other languages give to a shell.
+//! Findings in shell code: bash cells, `!commands`, and shell commands in other languages.
 
 mod commands;
 mod words;
@@ -24,7 +24,7 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     read(code, &language, "a shell's code", &mut reader);
 }
 
-/// Code in another language goes to a shell: that is a finding, and so is what is in it.
+/// Shell code inside another language: a finding by itself, besides what it does.
 pub(super) fn escape(code: &str, sink: &mut Sink<'_>) {
     if code.trim().is_empty() {
         return;
@@ -34,9 +34,9 @@ pub(super) fn escape(code: &str, sink: &mut Sink<'_>) {
     inner(code, sink);
 }
 
-/// What another language gives to a shell.
+/// Shell code passed from another language.
 pub(super) fn inner(code: &str, sink: &mut Sink<'_>) {
-    // What is computed is a word of its own.
+    // A computed part becomes a variable.
     let code = code.replace(super::site::UNKNOWN, "$__computed");
     nested(&code, Dialect::Shell, sink);
 }
@@ -103,7 +103,7 @@ impl<'t> Reader<'_, '_, '_> {
         }
     }
 
-    /// A program gets its code by `<<` or `<<<`.
+    /// A program reads its code from `<<` or `<<<`.
     fn fed(&mut self, words: &[String], redirect: Node<'t>) {
         let Some(dialect) = commands::reads_code(words) else {
             return;
@@ -148,7 +148,7 @@ impl<'t> Reader<'_, '_, '_> {
         self.sink.write(Some(&path), how, node, self.code);
     }
 
-    /// `curl .. | sh`: what is run is not in the code.
+    /// `curl .. | sh`: the executed code is not visible.
     fn pipeline(&mut self, node: Node<'t>) {
         for part in children(node).into_iter().skip(1) {
             let mut part = part;

@@ -1,4 +1,4 @@
-//! Gathers what is found, with lines as a person counts them.
+//! Collects findings, with line numbers as people count them.
 
 use std::cell::Cell;
 
@@ -9,24 +9,24 @@ use super::secrets::is_secret;
 use super::site::{MADE_UP, Site, UNKNOWN};
 use super::tree::code_of;
 
-/// Findings of one cell.
+/// Maximum findings per cell.
 const MOST: usize = 200;
-/// Mentions of either kind of one cell.
+/// Maximum mentions of each kind per cell.
 const MOST_MENTIONS: usize = 20_000;
-/// Bytes of all code that is read of one cell, that in strings with it.
+/// Maximum bytes of code read for one cell, including code in strings.
 const MOST_CODE: usize = 4 * super::LONGEST;
-/// Characters of code that a finding shows.
+/// Maximum characters of code that a finding shows.
 const SHOWN: usize = 100;
-const TOO_MUCH: &str = "there is more in this code than is analysed";
-/// Characters of a path.
+const TOO_MUCH: &str = "the code exceeds the analysis limits";
+/// Maximum characters of a path.
 const LONGEST_PATH: usize = 1024;
 
-/// Where code in code stands.
+/// The position of code inside other code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Base {
-    /// Its first line is this line of the cell, counted from 0.
+    /// Its first line is this line of the cell, from 0.
     Line(usize),
-    /// In a string: everything in it is here.
+    /// Inside a string: everything is reported at the string.
     At {
         line: u32,
         column: u32,
@@ -34,26 +34,26 @@ enum Base {
     },
 }
 
-/// What happens to a file that is written.
+/// The effect of writing on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// What it had is gone.
+    /// Its content is replaced.
     Replace,
-    /// It gets longer, or is made.
+    /// It is appended to, or created.
     Append,
 }
 
-/// Gathers findings.
+/// Collects findings.
 pub(super) struct Sink<'a> {
     pub(super) site: &'a Site<'a>,
-    /// How deep the code is in other code.
+    /// Nesting depth of the current code.
     pub(super) depth: u32,
     base: Base,
     found: Analysis,
     first_line: String,
-    /// Bytes of code that were read.
+    /// Bytes of code read so far.
     read: usize,
-    /// Where the column of a place was counted last: code, byte, and characters before it in its line.
+    /// Cache for columns: code, byte offset, and characters before it in its line.
     counted: Cell<(*const u8, usize, usize)>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether so many bytes more are read: code can run itself again and again.
+    /// Whether this many more bytes may be read: code can run itself again and again.
     pub(super) fn may_read(&mut self, bytes: usize) -> bool {
         self.read = self.read.saturating_add(bytes);
         let may_read = self.read <= MOST_CODE;
@@ -85,7 +85,7 @@ impl<'a> Sink<'a> {
         may_read
     }
 
-    /// All of it, by line.
+    /// The result, sorted by line.
     pub(super) fn end(self) -> Analysis {
         let mut found = self.found;
         found
@@ -95,7 +95,7 @@ impl<'a> Sink<'a> {
         found
     }
 
-    /// Goes on with code that begins behind `lines` lines of this one.
+    /// Continues with code that begins after `lines` lines of this one.
     pub(super) fn below(&mut self, lines: usize, go_on: impl FnOnce(&mut Self)) {
         let base = match &self.base {
             Base::Line(line) => Base::Line(line + lines),
@@ -106,7 +106,7 @@ impl<'a> Sink<'a> {
         self.base = before;
     }
 
-    /// The same with what is in one line: which one, and the byte of `code` at which it begins.
+    /// Continues with code within one line: its number, and the byte of `code` at which it begins.
     pub(super) fn on_line(
         &mut self,
         (line, begin): (usize, usize),
@@ -114,14 +114,14 @@ impl<'a> Sink<'a> {
         go_on: impl FnOnce(&mut Self),
     ) {
         let rest = code.get(begin..).unwrap_or_default();
-        // One character more than the limit, so that the caller sees that the line was cut.
+        // One character more than the limit, so that the caller can tell that the line was cut.
         let text = rest.chars().take_while(|c| *c != '\n').take(SHOWN + 1);
         let before = std::mem::replace(&mut self.first_line, text.collect());
         self.below(line, go_on);
         self.first_line = before;
     }
 
-    /// Goes on with code that is in the string `node`.
+    /// Continues with the code in the string `node`.
     pub(super) fn within(&mut self, node: Node<'_>, code: &str, go_on: impl FnOnce(&mut Self)) {
         let (line, column, text) = self.at(node, code);
         let before = std::mem::replace(&mut self.base, Base::At { line, column, text });
@@ -146,7 +146,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Those in its line. From the place before, where that is in the same line: a line can be as long as the code.
+    /// Characters before `node` in its line. Counts on from the previous position if that is in the same line, because
+    /// a line can be as long as the code.
     fn characters_before(&self, node: Node<'_>, code: &str) -> usize {
         let (begin, column) = (node.start_byte(), node.start_position().column);
         let line = begin.saturating_sub(column);
@@ -169,7 +170,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// A flood of small findings must not hide a large one.
+    /// Marks the result as incomplete after too many findings: a flood of small ones must not hide a large one.
     fn is_flooded(&mut self) {
         if self.found.findings.len() < MOST {
             self.is_too_much();
@@ -179,12 +180,12 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Something that `node` does.
+    /// Reports an effect of `node`.
     pub(super) fn find(&mut self, kind: FindingKind, node: Node<'_>, code: &str) {
         self.find_because(kind, node, code, kind.words());
     }
 
-    /// The same with words of its own.
+    /// Reports it with a specific reason.
     pub(super) fn find_because(
         &mut self,
         kind: FindingKind,
@@ -196,7 +197,7 @@ impl<'a> Sink<'a> {
         self.add(found);
     }
 
-    /// The same of the program `command`.
+    /// Reports it for the program `command`.
     pub(super) fn find_command(
         &mut self,
         kind: FindingKind,
@@ -211,14 +212,14 @@ impl<'a> Sink<'a> {
         });
     }
 
-    /// `node` deletes `path`, or one that is computed.
+    /// `node` deletes `path`; `None` if the path is computed.
     pub(super) fn delete(&mut self, path: Option<&str>, node: Node<'_>, code: &str) {
         let path = path.filter(|path| !path.is_empty());
         let place = path.map_or(Where::Unknown, |path| self.site.place(path));
         self.find_path(FindingKind::Delete, path, place, node, code);
     }
 
-    /// `node` writes `path`. Of one that is computed nothing is known: the sandbox keeps it in the workspace.
+    /// `node` writes `path`. A computed path is not reported: the sandbox keeps it in the workspace.
     pub(super) fn write(&mut self, path: Option<&str>, how: Writing, node: Node<'_>, code: &str) {
         let Some(path) = path.filter(|path| !path.is_empty() && !Site::is_sink(path)) else {
             return;
@@ -238,7 +239,7 @@ impl<'a> Sink<'a> {
         self.find_path(kind, Some(path), place, node, code);
     }
 
-    /// `node` moves `from` to `to`: out of the workspace, it is gone from there.
+    /// `node` moves `from` to `to`: moving a file out of the workspace deletes it there.
     pub(super) fn moved(
         &mut self,
         from: Option<&str>,
@@ -292,7 +293,7 @@ impl<'a> Sink<'a> {
         self.find_path(FindingKind::Credentials, path, place, node, code);
     }
 
-    /// A string in the code, which may be a path. One that holds credentials is a finding.
+    /// A string that may be a path. A path that holds credentials is a finding.
     pub(super) fn string(&mut self, text: &str, node: Node<'_>, code: &str) {
         if text.is_empty() || text.len() > LONGEST_PATH || text.contains('\n') {
             return;
@@ -352,12 +353,12 @@ impl<'a> Sink<'a> {
         });
     }
 
-    /// The whole code is not analysed, or no more of it.
+    /// Some of the code, or all of it, is not analysed.
     pub(super) fn unanalysed(&mut self, reason: &str) {
         self.whole(FindingKind::Unanalysed, reason);
     }
 
-    /// There is more than we look at.
+    /// A limit was exceeded.
     pub(super) fn is_too_much(&mut self) {
         let last = self.found.findings.last();
         if last.is_none_or(|last| last.reason != TOO_MUCH) {
@@ -365,12 +366,12 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The whole code hides what it does.
+    /// The code as a whole hides what it does.
     pub(super) fn obfuscated(&mut self, reason: &str) {
         self.whole(FindingKind::Obfuscation, reason);
     }
 
-    /// The whole code runs the program `command`.
+    /// The code as a whole runs the program `command`.
     pub(super) fn whole_command(&mut self, kind: FindingKind, command: &str, code: &str) {
         let before = self.found.findings.len();
         self.whole(kind, kind.words());
@@ -383,7 +384,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Something that the whole code does.
+    /// An effect of the code as a whole.
     pub(super) fn whole(&mut self, kind: FindingKind, reason: &str) {
         let at = match &self.base {
             Base::At { line, column, text } => (*line, *column, text.clone()),
@@ -397,7 +398,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// One that is about no path and no program.
+/// A finding without a path or program.
 fn found(kind: FindingKind, at: (u32, u32, String), reason: &str) -> Finding {
     let (line, column, text) = at;
     Finding {
@@ -412,7 +413,7 @@ fn found(kind: FindingKind, at: (u32, u32, String), reason: &str) -> Finding {
     }
 }
 
-/// The first line of code, cut where it is long.
+/// The first line of code, shortened if long.
 fn shown(code: &str) -> String {
     let mut lines = code.trim().lines();
     let first = lines.next().unwrap_or_default().trim_end();

@@ -1,28 +1,28 @@
-//! Findings in SQL: statements that write files or change a database, files of the network, extensions.
+//! Findings in SQL: statements that write files or change a database, remote files, extensions.
 //!
-//! By words outside of strings and comments: no grammar knows all dialects. `%%sql --in NAME` is a database that the
-//! configuration names; without it DuckDB runs the code, whose own tables end with the cell.
+//! Found by keywords outside strings and comments, because no grammar covers all dialects. `%%sql --in NAME` uses a
+//! configured database; otherwise DuckDB runs the code, and tables it creates exist only for the cell.
 
 use super::finding::FindingKind;
 use super::sink::{Sink, Writing};
 
-/// Words with which a statement changes something.
+/// Keywords of statements that change something.
 const CHANGES: [&str; 15] = [
     "alter", "call", "comment", "create", "delete", "do", "drop", "grant", "insert", "merge",
     "replace", "revoke", "truncate", "update", "vacuum",
 ];
-/// How addresses begin.
+/// URL prefixes.
 const REMOTE: [&str; 9] = [
     "http://", "https://", "s3://", "gs://", "gcs://", "r2://", "az://", "abfss://", "hf://",
 ];
 
-/// Reads SQL; a first line that begins with `--` has the arguments of the magic.
+/// Reads SQL; a first line that begins with `--` holds the magic's arguments.
 pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
     if !sink.may_read(code.len()) {
         return;
     }
     let arguments = code.lines().next().and_then(|line| line.strip_prefix("--"));
-    // In a kernel of its own, who knows what it is connected to.
+    // A SQL kernel may be connected to any database.
     let is_in_database =
         arguments.is_none_or(|it| it.split_whitespace().any(|word| word == "--in"));
     let tokens = tokens(code);
@@ -39,10 +39,7 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
                     .any(|start| text.to_lowercase().starts_with(start)) =>
             {
                 sink.on_line(*place, code, |sink| {
-                    sink.whole(
-                        FindingKind::Network,
-                        "reads or writes what is behind an address",
-                    );
+                    sink.whole(FindingKind::Network, "reads or writes a URL");
                 });
             }
             Token::Text(text) => {
@@ -76,14 +73,14 @@ pub(super) fn script(code: &str, sink: &mut Sink<'_>) {
 }
 
 enum Token {
-    /// In small letters.
+    /// In lower case.
     Word(String),
     /// In single quotes.
     Text(String),
     Mark(char),
 }
 
-/// Each with its line, counted from 0, and the byte at which that begins.
+/// The tokens, each with its line, from 0, and the byte offset of that line.
 fn tokens(code: &str) -> Vec<((usize, usize), Token)> {
     let mut tokens = Vec::new();
     let mut rest = code;
@@ -122,7 +119,7 @@ fn tokens(code: &str) -> Vec<((usize, usize), Token)> {
     tokens
 }
 
-/// What stands in quotes at the beginning of `text`, in which two are one, and its length with them.
+/// The quoted text at the start of `text`, where a doubled quote stands for one, and its length with quotes.
 fn quoted(text: &str, mark: char) -> (String, usize) {
     let mut inside = String::new();
     let mut chars = text.char_indices().skip(1).peekable();

@@ -1,11 +1,11 @@
-//! The corpus: what is dangerous is found, with line and path, and its harmless twin is not.
+//! The corpus: dangerous code is found, with line and path, and its harmless twin is not.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::*;
 
-/// What was found, a line each: its line, its kind, and the path or the program it is about.
+/// The findings, one per line: line number, kind, and path or program.
 fn found(code: &str, language: &str, memory: &mut Memory) -> Vec<String> {
     let site = Site {
         cwd: Path::new("/home/ada/project"),
@@ -28,7 +28,7 @@ fn found(code: &str, language: &str, memory: &mut Memory) -> Vec<String> {
     findings.collect()
 }
 
-/// Cases are separated by an empty line; `=>` begins what is to be found.
+/// Cases are separated by an empty line; expected findings follow `=>`.
 fn check(corpus: &str, language: &str) {
     let mut wrong = String::new();
     let mut cases = 0;
@@ -150,7 +150,7 @@ fn code_that_is_too_long_is_a_finding() {
     }
 }
 
-/// What people and models write, as long as a long notebook in one cell: read to its end.
+/// Realistic code, as long as a long notebook in one cell, is analysed to its end.
 #[test]
 fn long_cells_are_analysed() {
     let python = |n: usize| {
@@ -214,7 +214,7 @@ fn long_cells_are_analysed() {
     }
 }
 
-/// Code that a cell runs again and again is read as often as is reasonable.
+/// Code that a cell runs repeatedly is read only a bounded number of times.
 #[test]
 fn code_that_is_run_again_and_again_is_bounded() {
     let text = "y = 1; ".repeat(4_000);
@@ -240,7 +240,7 @@ fn code_with_characters_that_nobody_sees_is_pointed_out() {
     assert_eq!(kinds("x = '\u{1f468}\u{200d}\u{1f469}'\t# é\n"), []);
 }
 
-/// Whatever the code is, there is an answer, and what is too much for us is a finding.
+/// Any code gives a result, and exceeding a limit is a finding.
 #[test]
 fn hostile_code_neither_hangs_nor_crashes() {
     let many = |unit: &str, times: usize| unit.repeat(times);
@@ -285,7 +285,7 @@ fn hostile_code_neither_hangs_nor_crashes() {
         staircase,
         quotes,
     ];
-    // The slowest of them at full length.
+    // The slowest cases at full length.
     let full = [
         deep("f(os,", ")", 40_000),
         deep("`", "`", 60_000),

@@ -1,6 +1,6 @@
-//! String literals as the text that they mean.
+//! The values of string literals.
 
-/// `raw` with the escapes that Python, JavaScript, R and `$'..'` share written out; what is unknown stays.
+/// Resolves the escapes that Python, JavaScript, R and `$'..'` share; unknown ones stay.
 pub(super) fn unescaped(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw.chars().peekable();
@@ -61,7 +61,7 @@ fn number(
     char::from_u32(value)
 }
 
-/// Whether `identifier` looks like an ASCII one and is not: some languages take both for the same name.
+/// Whether `identifier` looks like an ASCII one but is not: some languages treat both as the same name.
 pub(super) fn is_disguised(identifier: &str) -> bool {
     identifier.chars().any(|c| {
         matches!(u32::from(c),

@@ -1,18 +1,17 @@
-//! Parsing within bounds, and walking a tree without recursion.
+//! Bounded parsing, and walking a tree without recursion.
 
 use std::ops::ControlFlow;
 
 use tree_sitter::{Language, Node, ParseOptions, Parser, Tree};
 
-/// How often the parser may report progress, which it does every 100 steps: hostile code keeps it busy, and no clock is
-/// needed to say when it is enough.
+/// Maximum progress reports by the parser, one every 100 steps: bounds the time for hostile code without a clock.
 const MOST_REPORTS: u32 = 6_000;
-/// The same once it has met an error: looking for a way on takes it longer with each step.
+/// Maximum after a syntax error: each further step of error recovery takes longer.
 const MOST_REPORTS_BROKEN: u32 = 300;
-/// Nodes of one tree that are looked at.
+/// Maximum nodes visited per tree.
 const MOST_NODES: usize = 250_000;
 
-/// The tree of `code`; `None` if that takes too much.
+/// Parses `code`; `None` if it takes too much work.
 pub(super) fn parse(code: &str, language: &Language) -> Option<Tree> {
     if code.len() > super::LONGEST {
         return None;
@@ -35,16 +34,16 @@ pub(super) fn parse(code: &str, language: &Language) -> Option<Tree> {
     parser.parse_with_options(&mut read, None, Some(options))
 }
 
-/// What comes after a node.
+/// Where to continue after a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// What is in it.
+    /// With its children.
     Inside,
-    /// What is behind it.
+    /// With its next sibling.
     Behind,
 }
 
-/// Visits each node with those that it is in, outer ones first. Returns whether it came to the end.
+/// Visits each node with its ancestors, outer nodes first. Returns whether it reached the end.
 pub(super) fn walk<'t>(
     root: Node<'t>,
     mut visit: impl FnMut(Node<'t>, &[Node<'t>]) -> Next,
@@ -68,14 +67,14 @@ pub(super) fn walk<'t>(
     false
 }
 
-/// The named nodes in `node`, without comments.
+/// The named children of `node`, without comments.
 pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     let named = node.named_children(&mut cursor);
     named.filter(|child| child.kind() != "comment").collect()
 }
 
-/// Its code.
+/// The source code of a node.
 pub(super) fn code_of<'c>(node: Node<'_>, code: &'c str) -> &'c str {
     code.get(node.byte_range()).unwrap_or_default()
 }

@@ -99,7 +99,7 @@ impl Access {
             return self.check(given, counters);
         }
         if !self.knows_cookie(headers) {
-            return Err(unauthorised());
+            return Err(unauthorised("this needs the server's token"));
         }
         // Browsers send it with everything that is no plain GET.
         if !matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(ORIGIN) {
@@ -160,7 +160,7 @@ impl Access {
         }
         wrong.push_back(now);
         tracing::warn!(of = wrong.len(), "a request had a wrong token");
-        Err(unauthorised())
+        Err(unauthorised("this is not the server's token"))
     }
 }
 
@@ -169,7 +169,10 @@ fn is_own(name: &str, peer: Peer) -> bool {
     if name == "localhost" {
         return true;
     }
-    let number = name.trim_start_matches('[').trim_end_matches(']');
+    let inside = name.strip_prefix('[').map(|it| it.strip_suffix(']'));
+    let Some(number) = inside.unwrap_or(Some(name)) else {
+        return false;
+    };
     let Ok(address) = number.parse::<IpAddr>() else {
         return false;
     };
@@ -215,13 +218,9 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|pair| pair.trim().split_once('='))
 }
 
-fn unauthorised() -> Problem {
-    Problem::new(
-        StatusCode::UNAUTHORIZED,
-        "unauthorised",
-        "this needs the server's token",
-    )
-    .hint("send `Authorization: Bearer TOKEN`, or open the URL that `sponde serve` printed")
+fn unauthorised(message: &str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorised", message)
+        .hint("send `Authorization: Bearer TOKEN`, or open the URL that `sponde serve` printed")
 }
 
 #[cfg(test)]
@@ -253,10 +252,9 @@ mod tests {
             "x@localhost",
             "localhost@evil",
             "[::1",
-        ]
-        .iter()
-        .filter(|host| **host != "[::1")
-        {
+            "::1]:80",
+            "[[::1]]",
+        ] {
             assert!(!is_own(name_of(host), peer), "{host}");
         }
     }

@@ -23,6 +23,7 @@ pub(super) const ASSETS: &[(&str, &[u8])] = embed![
     "main.js",
     "outputs.js",
     "panels.js",
+    "session.js",
     "sessions.js",
     "store.js",
     "style.css",

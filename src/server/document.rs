@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::assets::{ASSETS, COMPRESSED};
+use super::bokeh::Bokeh;
 use crate::jupyter::mime::{self, MimeBundle};
 
 /// What a frame may do. `host` is how the browser reaches us: an origin that is none has no `'self'`.
@@ -25,8 +26,8 @@ pub(super) fn policy(host: &str) -> String {
     )
 }
 
-/// The document of an output; `None` if no script draws it.
-pub(super) fn of(data: &MimeBundle) -> Option<String> {
+/// The document of an output; `None` if no script draws it. A script of Bokeh's needs `bokeh`.
+pub(super) fn of(data: &MimeBundle, bokeh: Option<&Bokeh>) -> Option<String> {
     if let Some(value) = starting(data, mime::PLOTLY_PREFIX)
         && let Some(library) = asset("plotly")
     {
@@ -50,15 +51,54 @@ pub(super) fn of(data: &MimeBundle) -> Option<String> {
         return Some(page(&body));
     }
     if let Some(html) = data.text_of(mime::TEXT_HTML) {
-        return Some(page(&html));
+        return Some(page(&with_own_libraries(&html)));
     }
     let script = data.text_of(mime::APPLICATION_JAVASCRIPT)?;
-    // As Jupyter runs it: `element` is where it draws.
-    let text = script_json(&Value::from(script.as_ref()));
-    Some(page(&format!(
-        "<div id=\"output\"></div><script>const element=document.getElementById('output');\
-         new Function('element',{text})(element)</script>"
-    )))
+    if let Some(Bokeh { library, element }) = bokeh {
+        return Some(page(&format!("{element}{}{}", run(library), run(&script))));
+    }
+    Some(page(&format!("<div id=\"output\"></div>{}", run(&script))))
+}
+
+/// An element that runs a script as Jupyter does: `element` is where it draws.
+fn run(script: &str) -> String {
+    let text = script_json(&Value::from(script));
+    format!("<script>new Function('element',{text})(document.getElementById('output'))</script>")
+}
+
+/// Where HTML of Altair and Plotly loads from what the page has itself, by file.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("https://cdn.jsdelivr.net/npm/vega@", "vega."),
+    ("https://cdn.jsdelivr.net/npm/vega-lite@", "vega-lite"),
+    ("https://cdn.jsdelivr.net/npm/vega-embed@", "vega-embed"),
+    ("https://cdn.plot.ly/plotly-", "plotly"),
+];
+
+/// Behind an address in quotes: which bytes are wanted.
+const INTEGRITY: &str = "\" integrity=\"";
+/// And behind that, up to the quote: a frame has no origin that could ask for them so.
+const ANONYMOUS: &str = " crossorigin=\"anonymous";
+
+/// HTML that loads these libraries from us: its frame reaches nobody else.
+fn with_own_libraries(html: &str) -> String {
+    let mut html = html.to_owned();
+    for (address, file) in ELSEWHERE {
+        let Some(file) = asset(file) else { continue };
+        while let Some(at) = html.find(address) {
+            let rest = html.get(at..).unwrap_or_default();
+            let is_in_url = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@%&=+".contains(c);
+            let end = rest.find(|c| !is_in_url(c)).unwrap_or(rest.len());
+            // Plotly says which bytes it wants: ours are of another version.
+            let after = rest.get(end..).unwrap_or_default();
+            let kept = after
+                .strip_prefix(INTEGRITY)
+                .and_then(|it| it.split_once('"'));
+            let kept = kept.and_then(|(_, it)| it.strip_prefix(ANONYMOUS));
+            let end = kept.map_or(end, |kept| rest.len() - kept.len());
+            html.replace_range(at..at + end, &format!("/assets/{file}"));
+        }
+    }
+    html
 }
 
 /// The value of the first type that begins so.
@@ -88,10 +128,18 @@ fn script_json(value: &Value) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
+/// Runs before anything of the output. WebRTC reaches the network whatever a policy says, also from a frame in the frame:
+/// there is neither.
+const CLOSED: &str = "<script>(()=>{for(const name of['RTCPeerConnection','webkitRTCPeerConnection'])Object.defineProperty(window,name,{value:undefined});\
+    const inner='iframe,frame,object,embed';\
+    const close=(all)=>{for(const{addedNodes}of all)for(const it of addedNodes)if(it.nodeType===1){if(it.matches(inner))it.remove();for(const one of it.querySelectorAll(inner))one.remove()}};\
+    const watch=(root)=>new MutationObserver(close).observe(root,{childList:true,subtree:true});watch(document);\
+    const attach=Element.prototype.attachShadow;Element.prototype.attachShadow=function(how){const root=attach.call(this,how);watch(root);return root}})()</script>";
+
 /// A document that tells the page how high it is.
 fn page(body: &str) -> String {
     format!(
-        "<!doctype html><html><head><meta charset=\"utf-8\"><style>body{{margin:0;font-family:sans-serif}}</style>\
+        "<!doctype html><html><head><meta charset=\"utf-8\">{CLOSED}<style>body{{margin:0;font-family:sans-serif}}</style>\
          <script>(()=>{{const tell=()=>parent.postMessage({{sponde:'height',height:document.body.scrollHeight}},'*');\
          addEventListener('load',tell);addEventListener('DOMContentLoaded',()=>new ResizeObserver(tell).observe(document.body))}})()</script></head>\
          <body>{body}</body></html>"
@@ -120,17 +168,38 @@ mod tests {
     fn what_scripts_draw_has_a_document() {
         let html = MimeBundle::new().with("text/html", "<script>draw()</script>");
         assert!(
-            of(&html)
+            of(&html, None)
                 .unwrap()
                 .contains("<script>draw()</script></body>")
         );
         let script = MimeBundle::new().with("application/javascript", "x='</script><b>'");
-        let document = of(&script).unwrap();
+        let document = of(&script, None).unwrap();
         assert!(
             document.contains(r"x='\u003c/script>\u003cb>'"),
             "{document}"
         );
-        assert_eq!(of(&MimeBundle::text("x")), None);
+        let bokeh = Bokeh {
+            library: "load()".to_owned(),
+            element: "<div id=chart></div>".to_owned(),
+        };
+        let document = of(&script, Some(&bokeh)).unwrap();
+        let parts = ["<div id=chart></div>", "\"load()\"", "\"x="];
+        let at = parts.map(|part| document.find(part));
+        assert!(at.is_sorted() && at[0].is_some(), "{document}");
+        assert_eq!(of(&MimeBundle::text("x"), None), None);
         assert_eq!(script_json(&json!("\u{2028}<")), "\"\\u2028\\u003c\"");
+    }
+
+    #[test]
+    fn libraries_of_charts_are_ours() {
+        let html = "a: \"https://cdn.jsdelivr.net/npm/vega-lite@6.4.1?noext\", b: 'https://cdn.jsdelivr.net/npm/vega@6', \
+            <script src=\"https://cdn.plot.ly/plotly-3.0.1.min.js\" integrity=\"sha256-x=\" crossorigin=\"anonymous\"></script> \
+            https://cdn.jsdelivr.net/npm/other@1";
+        assert_eq!(
+            with_own_libraries(html),
+            "a: \"/assets/vendor/vega-lite.min.js\", b: '/assets/vendor/vega.min.js', \
+             <script src=\"/assets/vendor/plotly-cartesian.min.js\"></script> \
+             https://cdn.jsdelivr.net/npm/other@1"
+        );
     }
 }

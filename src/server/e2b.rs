@@ -73,7 +73,10 @@ pub(super) fn routes(add: &mut Add<'_>) {
     add(
         "/e2b/sandboxes/{id}/pause",
         post(control::pause),
-        vec![operation("post", "E2B: stop a sandbox's time")],
+        vec![operation(
+            "post",
+            "E2B: stop a sandbox with all that runs in it",
+        )],
     );
     add(
         "/e2b/sandboxes/{id}/timeout",

@@ -30,6 +30,8 @@ use crate::kernel::folder::{self, Folder};
 const LARGEST: u64 = 4 << 30;
 /// How long the next piece of a file may take to arrive.
 const PIECE_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes that are copied at a time.
+const COPIED: usize = 1 << 20;
 /// Files of one drop.
 const DROPPED: usize = 1000;
 
@@ -249,12 +251,9 @@ pub(super) fn of_io(error: &io::Error) -> Problem {
 
 /// Copies a file, whole or not at all.
 pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
-    let bytes = blocking(move || {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut folder::open_file(&from)?, &mut bytes)?;
-        Ok(bytes)
-    });
-    write_bytes(to, bytes.await?).await
+    let file = blocking(move || folder::open_file(&from)).await?;
+    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(file), COPIED);
+    write(to, pieces).await.map(|_| ())
 }
 
 /// Writes a file, whole or not at all.

@@ -5,8 +5,8 @@
 //! - [`routes`]: the table that the router and `/openapi.json` are made of.
 //! - [`page`]: the page's files, which hold no secret.
 //! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
-//! - [`outputs`], [`document`], [`ticket`], [`render`]: what cells put out, which is hostile.
-//! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`]: the rest.
+//! - [`outputs`], [`document`], [`bokeh`], [`ticket`], [`render`]: what cells put out, which is hostile.
+//! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`], [`about`]: the rest.
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
 //! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]: Dify's sandbox.
@@ -16,8 +16,10 @@
 //! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
 //! would need. Nothing here widens what code may do: sandbox and approval are as the server was started.
 
+mod about;
 mod access;
 mod assets;
+mod bokeh;
 mod catalog;
 mod codeapi;
 mod commands;

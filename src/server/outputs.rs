@@ -15,15 +15,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::bokeh;
 use super::document;
 use super::download;
 use super::extract::Path;
 use super::problem::Problem;
+use super::render::unstyled;
 use super::state::Shared;
 use super::ticket::OutputPlace;
 use crate::export;
 use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
+use crate::session::Transcript;
 
 /// Session, cell and number of an output.
 type OutputAddress = (String, String, usize);
@@ -120,6 +123,7 @@ async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem
     let rendered = tokio::task::spawn_blocking(move || export::output_html(&output)).await;
     let rendered = rendered.map_err(|error| Problem::internal(error.to_string()))?;
     let answer = if let Some(html) = rendered {
+        let html = unstyled(&html);
         Shown::Html { html }
     } else {
         let place = OutputPlace {
@@ -148,11 +152,18 @@ pub(super) async fn frame(
         .tickets
         .check(&ticket, cell, index)
         .ok_or_else(expired)?;
-    let output = find(&shared, (place.session, place.cell, index)).await?;
+    let live = shared.live(&place.session)?;
+    let cell = place.cell;
+    let look = move |transcript: &Transcript| {
+        let output = transcript.code(&cell)?.outputs.nth(index)?;
+        Some((output, bokeh::before(transcript, &cell, index)))
+    };
+    let found = live.handle().look(look).await?;
+    let (output, bokeh) = found.ok_or_else(no_output)?;
     let (Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. }) = &output else {
         return Err(Problem::not_found("this output needs no frame"));
     };
-    let document = document::of(data).ok_or_else(|| {
+    let document = document::of(data, bokeh.as_ref()).ok_or_else(|| {
         Problem::not_found("there is nothing in this output that a frame could show")
     })?;
     let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
@@ -166,10 +177,14 @@ pub(super) async fn frame(
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    headers.insert(
-        HeaderName::from_static("x-frame-options"),
-        HeaderValue::from_static("SAMEORIGIN"),
-    );
+    for (name, value) in [
+        ("x-frame-options", "SAMEORIGIN"),
+        // A name that is looked up tells somebody something.
+        ("x-dns-prefetch-control", "off"),
+    ] {
+        let value = HeaderValue::from_static(value);
+        headers.insert(HeaderName::from_static(name), value);
+    }
     Ok(response)
 }
 
@@ -179,7 +194,11 @@ async fn find(shared: &Shared, (session, cell, index): OutputAddress) -> Result<
         .handle()
         .look(move |transcript| transcript.code(&cell)?.outputs.nth(index))
         .await?;
-    found.ok_or_else(|| Problem::not_found("there is no such output"))
+    found.ok_or_else(no_output)
+}
+
+fn no_output() -> Problem {
+    Problem::not_found("there is no such output")
 }
 
 /// What is kept in files beside the picture of a plot, and their extensions.

@@ -22,9 +22,8 @@ use super::problem::Problem;
 use super::state::Shared;
 use super::token::hex;
 
-/// What the page may do: its own files and its own server. No inline script, nothing
-/// of elsewhere; styles of elements only in HTML that went through our list of what may stay.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; \
+/// What the page may do: its own files and its own server. No inline script or style, nothing of elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; \
     frame-ancestors 'none'";
 

@@ -11,7 +11,7 @@ use crate::agent::stream::Rejection;
 use crate::app::containers::ContainerError;
 use crate::app::executor::{ExecutorError, FileError};
 use crate::app::forks::ForkError;
-use crate::app::registry::RegistryError;
+use crate::app::registry::{EndedSession, RegistryError};
 use crate::error::{Failure, FailureKind};
 
 /// Why a request was not carried out.
@@ -42,7 +42,7 @@ struct ErrorBody {
     hint: Option<String>,
     /// For programs.
     reason: &'static str,
-    /// The client that was first.
+    /// The client that was first, or that ended the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
@@ -85,6 +85,18 @@ impl Problem {
         Self::not_found(format!("no session `{id}` runs here")).hint(
             "`GET /api/sessions` lists those that run and those that can be resumed with `POST /api/sessions`",
         )
+    }
+
+    /// A session that ended while the server goes on: nobody resumes it unless a person wants it.
+    pub(super) fn ended(session: EndedSession) -> Self {
+        let message = match &session.by {
+            Some(by) => format!("{by} ended the session"),
+            None => "the session has ended".to_owned(),
+        };
+        let mut problem = Self::new(StatusCode::GONE, "ended", message)
+            .hint("`POST /api/sessions` with `resume` goes on with it");
+        problem.error.by = session.by;
+        problem
     }
 
     pub(super) fn internal(message: impl Into<String>) -> Self {
@@ -217,8 +229,12 @@ impl From<ContainerError> for Problem {
         let message = error.to_string();
         let (status, reason) = match error {
             ContainerError::Session(error) => return error.into(),
-            ContainerError::Unknown(_) | ContainerError::UnknownFile { .. } => {
-                (StatusCode::NOT_FOUND, "not_found")
+            ContainerError::Unknown(_)
+            | ContainerError::UnknownFile { .. }
+            | ContainerError::UnknownStored(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ContainerError::TooManyFiles(_) => {
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_files", message)
+                    .hint("delete some with `DELETE /v1/files/{id}`");
             }
             ContainerError::FileName(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             ContainerError::TooMany(_) => {

@@ -14,8 +14,8 @@ use super::operation::{Add, Operation, Route, Schema, operation};
 use super::problem::{ErrorAnswer, JupyterError};
 use super::state::Shared;
 use super::{
-    catalog, codeapi, commands, dify, e2b, events, files, guard, jupyter, kernel, mcp, metrics,
-    notebook, openai, outputs, page,
+    about, catalog, codeapi, commands, dify, e2b, events, files, guard, jupyter, kernel, mcp,
+    metrics, notebook, openai, outputs, page,
 };
 use super::{render, sessions, terminal};
 use crate::agent::query::{
@@ -96,7 +96,7 @@ fn table() -> Vec<Route> {
         vec![
             read("The session as it is: a snapshot item of docs/events.md")
                 .answer::<SnapshotLine<'static>>(),
-            operation("delete", "End the session; its files stay"),
+            operation("delete", "End the session; its files stay").query::<sessions::Ender>(),
         ],
     );
     add(
@@ -141,6 +141,11 @@ fn table() -> Vec<Route> {
     dify::routes(&mut add);
     terminal::routes(&mut add);
     e2b::routes(&mut add);
+    add(
+        "/api/about",
+        get(about::about),
+        vec![read("What code may do in this server's sessions").answer::<about::About>()],
+    );
     add(
         "/api/models",
         get(catalog::models),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directories;
 use super::events::client_name;
-use super::extract::{Json, Path};
+use super::extract::{Json, Path, Query};
 use super::problem::Problem;
 use super::state::Shared;
 use crate::agent::approval::Approval;
@@ -20,6 +20,9 @@ use crate::app::{ModelAt, Notice, SessionSettings, forks, session};
 
 /// Bytes of the instructions of a client.
 const INSTRUCTIONS: usize = 64 << 10;
+
+/// Says where Bokeh's charts find what draws them.
+const BOKEH: &str = "BOKEH_RESOURCES";
 
 /// What `POST /api/sessions` takes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -196,10 +199,14 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         model_at: ModelAt::IfAny,
         ..defaults.clone()
     };
+    // Frames of outputs reach no network: Bokeh gives its library along.
+    let environment = &shared.registry.context().paths.environment;
+    let bokeh = environment.get(BOKEH).is_none();
+    let bokeh = bokeh.then(|| (BOKEH.to_owned(), "inline".to_owned()));
     Ok(OpenRequest {
         settings,
         directory: Some(directory),
-        variables: Vec::new(),
+        variables: bokeh.into_iter().collect(),
         resume,
     })
 }
@@ -302,13 +309,22 @@ pub(super) async fn snapshot(
     Ok(axum::Json(super::events::snapshot_item(&snapshot)).into_response())
 }
 
+/// Who ends a session.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Ender {
+    #[serde(rename = "as")]
+    name: Option<String>,
+}
+
 /// Ends one; its files stay.
 pub(super) async fn end(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Query(ender): Query<Ender>,
 ) -> Result<StatusCode, Problem> {
+    let by = client_name(ender.name.as_deref());
     let registry = shared.registry.clone();
-    registry.end(&id).await?;
-    tracing::info!(id, by = client_name(None), "a session was ended");
+    registry.end_for(&id, Some(&by)).await?;
+    tracing::info!(id, by, "a session was ended");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::OnceCell;
+
+use super::about::SandboxAbout;
 use super::access::Access;
 use super::codeapi::state::CodeApiState;
 use super::counters::Counters;
@@ -55,6 +58,8 @@ pub(super) struct Shared {
     pub(super) encoded: EncodedStreams,
     /// For the frames of outputs.
     pub(super) tickets: Tickets,
+    /// What code may do, once somebody asked.
+    pub(super) sandbox: OnceCell<SandboxAbout>,
     /// When it began.
     pub(super) started: Instant,
 }
@@ -88,6 +93,7 @@ impl Shared {
             counters: Counters::default(),
             encoded: EncodedStreams::default(),
             tickets: Tickets::new(),
+            sandbox: OnceCell::new(),
             started: Instant::now(),
         }
     }
@@ -104,6 +110,9 @@ impl Shared {
     /// The session `id`, if it runs.
     pub(super) fn live(&self, id: &str) -> Result<Arc<LiveSession>, Problem> {
         let live = self.registry.get(id);
-        live.ok_or_else(|| Problem::no_session(id))
+        live.ok_or_else(|| match self.registry.ended(id) {
+            Some(ended) => Problem::ended(ended),
+            None => Problem::no_session(id),
+        })
     }
 }

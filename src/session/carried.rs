@@ -1,5 +1,5 @@
-//! What a notebook file says beyond what a session knows: metadata of other tools, attachments, unknown fields, kinds of
-//! cells that a session has no use for. It is carried along and goes back into the file as it was.
+//! Notebook content that a session does not use: other tools' metadata, attachments, unknown fields and unknown cell
+//! types. It is kept and written back unchanged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

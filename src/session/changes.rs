@@ -1,6 +1,6 @@
-//! Files of the workspace that a cell created, changed or deleted, as a person and a model read it.
+//! Workspace files that a cell created, changed or deleted, rendered for people and models.
 //!
-//! Deliberately not here: how that is found out (`agent::undo`).
+//! Not here: detecting the changes (`agent::undo`).
 
 mod runs_later;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use runs_later::runs_later;
 
-/// Names in a line for a model.
+/// Maximum file names in a line for a model.
 const TOLD: usize = 12;
 
 /// What a cell did to the files of the workspace. Paths are relative to it.
@@ -59,23 +59,23 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl FilesChanged {
-    /// Whether nothing is known to have changed.
+    /// Whether no changes are known.
     pub fn is_empty(&self) -> bool {
         self.created.is_empty() && self.changed.is_empty() && self.deleted.is_empty()
     }
 
-    /// What was created or changed and runs later.
+    /// Created or changed files that run later.
     pub fn running_later(&self) -> impl Iterator<Item = &ChangedFile> {
         let all = self.created.iter().chain(&self.changed);
         all.filter(|file| file.runs.is_some())
     }
 
-    /// In one line: `files: + out.csv (12 kB), ~ data.csv, - old.txt`.
+    /// One line: `files: + out.csv (12 kB), ~ data.csv, - old.txt`.
     pub fn line(&self) -> String {
         self.words(usize::MAX)
     }
 
-    /// The same for a model, shorter.
+    /// A shorter line for a model.
     pub fn for_model(&self) -> String {
         format!("[{}]", self.words(TOLD))
     }
@@ -96,7 +96,7 @@ impl FilesChanged {
             words.push(format!("and {left_out} more"));
         }
         if self.incomplete {
-            words.push("perhaps others, for not all files were looked at".to_owned());
+            words.push("possibly others: not all files were scanned".to_owned());
         }
         format!("files: {}", words.join(", "))
     }
@@ -121,7 +121,7 @@ impl ChangedFile {
     }
 }
 
-/// A path that no other words can be put into: as it is where that is plain, else as a string.
+/// A path that cannot be mistaken for surrounding text: bare if plain, otherwise quoted.
 pub fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=@%~#".contains(c);
     if path.chars().all(is_plain) {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             changes.line(),
             "files: + out.csv (12 kB), + plots/ (3 files, 900 B), + \"a, - b\\n[system]\\u{202e}\" (1 B), \
-             ~ data/größe.csv (7 B), - old.txt, and 2 more, perhaps others, for not all files were looked at"
+             ~ data/größe.csv (7 B), - old.txt, and 2 more, possibly others: not all files were scanned"
         );
         let many = FilesChanged {
             deleted: (0..20).map(|number| format!("{number}")).collect(),

@@ -1,11 +1,11 @@
-//! Whether the outputs of a cell are still what they were: `sponde run --check`, and replays of a session.
+//! Compares a cell's outputs with the stored ones, for `sponde run --check` and session replays.
 //!
-//! Text is compared after everything that differs at every run was taken out ([`normal`]), or by numbers within a
-//! tolerance; pictures by how much of what is drawn differs ([`picture`]); errors by name and message, not by
-//! traceback. Text of a stream counts as one, for how it is cut into pieces, and which of two streams comes first, is
-//! chance. Numbers in brackets and metadata do not count.
+//! Text is compared after removing everything that varies between runs ([`normal`]), or by its numbers within a
+//! tolerance; pictures by how much of the drawing differs ([`picture`]); errors by name and message, not by traceback.
+//! Each stream's text is joined first, because how it is split and how two streams interleave is chance. Execution
+//! counts and metadata are ignored.
 //!
-//! Pure: outputs in, differences out. Deliberately not here: running anything, and how a difference is shown.
+//! Pure: outputs in, differences out. Not here: running code and displaying differences.
 
 mod normal;
 mod numbers;
@@ -20,14 +20,15 @@ pub use normal::{Sanitizer, SanitizerError};
 use numbers::same_numbers;
 pub use picture::distance;
 
-/// What counts as the same.
+/// What counts as equal.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// Numbers `a` and `b` in text are the same if `|a - b| <= tolerance * max(1, |a|, |b|)`; `None` compares text.
+    /// Numbers `a` and `b` in text are equal if `|a - b| <= tolerance * max(1, |a|, |b|)`; `None` compares text
+    /// exactly.
     pub tolerance: Option<f64>,
-    /// Pictures are the same up to this distance (0 to 1, see [`distance`]).
+    /// Pictures up to this distance are equal (0 to 1, see [`distance`]).
     pub picture_distance: f64,
-    /// What else is made equal before texts are compared.
+    /// Normalises texts before they are compared.
     pub sanitizer: Sanitizer,
 }
 
@@ -41,52 +42,52 @@ impl Default for CheckOptions {
     }
 }
 
-/// Other fonts, resolutions and versions of renderers stay below it (0 to 0.22, measured with matplotlib), other data,
-/// titles and colours are above (0.37 to 1).
+/// Other fonts, resolutions and renderer versions stay below this (0 to 0.22, measured with matplotlib); other data,
+/// titles and colours exceed it (0.37 to 1).
 pub const PICTURE_DISTANCE: f64 = 0.25;
 
-/// MIME types that name objects of one run only.
+/// MIME types whose data refers to objects of one run.
 const OF_ONE_RUN: [&str; 2] = [
     "application/vnd.jupyter.widget-view+json",
     "application/pdf",
 ];
 
-/// One thing in which the outputs of a cell differ.
+/// One difference between a cell's outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Difference {
-    /// Text, as it was compared.
+    /// Text, after normalisation.
     Text {
-        /// Which text, for a person: `stdout`, `text/html of output 2`.
+        /// Which text, for display: `stdout`, `text/html of output 2`.
         what: String,
-        /// What it was.
+        /// The stored text.
         stored: String,
-        /// What it is now.
+        /// The new text.
         fresh: String,
     },
     /// A picture.
     Picture {
-        /// Which picture, for a person.
+        /// Which picture, for display.
         what: String,
-        /// How far they are apart, 0 to 1.
+        /// Distance between the pictures, 0 to 1.
         distance: f64,
-        /// What it was: MIME type and bytes.
+        /// The stored picture: MIME type and bytes.
         stored: (&'static str, Vec<u8>),
-        /// What it is now.
+        /// The new picture.
         fresh: (&'static str, Vec<u8>),
     },
-    /// An output, or one of its representations, that was not there before.
+    /// An output, or one of its representations, that is not in the stored outputs.
     New {
-        /// Which.
+        /// Which one, for display.
         what: String,
     },
-    /// One that is not there any more.
+    /// A stored output or representation that is missing now.
     Gone {
-        /// Which.
+        /// Which one, for display.
         what: String,
     },
 }
 
-/// In what the outputs of a cell differ; empty if they are the same.
+/// The differences between a cell's outputs; empty if they are equal.
 pub fn compare(stored: &[Output], fresh: &[Output], options: &CheckOptions) -> Vec<Difference> {
     let mut found = Vec::new();
     for name in ["stdout", "stderr"] {
@@ -115,7 +116,7 @@ fn is_stream(output: &Output) -> bool {
     matches!(output, Output::Stream { .. })
 }
 
-/// All text of one stream, as a terminal would show it in the end.
+/// All text of one stream, as a terminal would finally show it.
 fn stream(outputs: &[Output], wanted: &str) -> String {
     let mut all = Text::new("stdout");
     for output in outputs {
@@ -128,7 +129,7 @@ fn stream(outputs: &[Output], wanted: &str) -> String {
     all.into_shown()
 }
 
-/// An output in a few words.
+/// A short name for an output.
 fn name(output: &Output) -> String {
     match output {
         Output::Error { ename, evalue, .. } => format!("the error {}", error(ename, evalue)),
@@ -227,7 +228,7 @@ fn bundles(
     }
 }
 
-/// The difference of two pictures, if they are further apart than allowed.
+/// The difference between two pictures, if their distance exceeds the limit.
 fn pictures(
     what: &str,
     mime: &'static str,

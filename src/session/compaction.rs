@@ -1,11 +1,11 @@
 //! A conversation that gets too long for its model's window is compacted: first old outputs and pictures become
 //! notes, then old cells become one summary.
 //!
-//! A compaction is a cell like any other: its words are what the model reads, and it says which cells it stands for.
-//! So the prompt stays a pure function of the transcript, the notebook keeps both the whole conversation and what
-//! became of it, and whatever copies or shortens a transcript copies its compactions too. What a summary must never
-//! lose is put together here without a model: the person's own words, the files written, the kernel's variables.
-//! Deliberately not here: when to compact, and asking a model or a kernel (the agent).
+//! A compaction is a cell like any other: its text is what the model reads, and it names the cells that it replaces. So
+//! the prompt stays a pure function of the transcript, the notebook keeps the whole conversation as well as its
+//! compactions, and copying or shortening a transcript keeps them too. The parts that a summary must not lose are built
+//! here without a model: the person's own words, the files written, the kernel's variables. Not here: when to compact,
+//! and asking a model or a kernel (the agent).
 
 mod files;
 mod plan;
@@ -25,7 +25,7 @@ pub use rules::{as_text, work_so_far};
 pub use text::{Inventory, Parts, PersonWords, Variables, outputs_note, person_words, summary};
 
 impl SentResults {
-    /// The model is told about these cells now, and will be told the same from here on.
+    /// Records what the model is told about these cells; later prompts repeat it unchanged.
     pub fn tell(&mut self, cells: &[&Cell], budget: Budget<'_>) {
         for cell in cells {
             if let Some(code) = cell.code() {
@@ -35,7 +35,7 @@ impl SentResults {
     }
 }
 
-/// What a model gets to read about `code`, the cell `id`: what it was told before, or what it is told first.
+/// What the model reads about `code`, the cell `id`: the recorded result, or a new one if there is none.
 pub(super) fn told(id: &str, code: &CodeCell, budget: Budget<'_>) -> SentResult {
     if let Some(told) = budget.said.and_then(|said| said.of(id)) {
         return told.clone();

@@ -1,8 +1,8 @@
 //! Transcript -> the messages of a prompt.
 //!
-//! A pure function of the transcript, cell by cell: what was sent once is sent again byte for byte, and a step only
-//! appends, so that provider caches hit. What was sent before changes only by a compaction ([`super::compaction`]), and where
-//! there are more pictures than the provider takes. Every call of the model is followed by exactly one answer.
+//! A pure function of the transcript, cell by cell. What was sent once is sent again byte for byte, and a step only
+//! appends, so that provider caches hit. Earlier messages change only through a compaction ([`super::compaction`]), or
+//! when there are more pictures than the provider accepts. Every tool call is followed by exactly one result.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::llm::types::{Message, Native, Part, ToolCall};
 /// The name of the tool that reads more of an output.
 pub const READ_OUTPUT: &str = "read_output";
 
-/// The conversation as a model gets it. `tool` is the name of the tool that runs code.
+/// The conversation as messages for the model. `tool` is the name of the tool that runs code.
 pub fn messages(transcript: &Transcript, tool: &str, budget: Budget<'_>) -> Vec<Message> {
     let mut joined: Vec<Message> = Vec::new();
     for Exchange {
@@ -26,9 +26,9 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget<'_>) -> Vec<
         let aside = cells.first().is_some_and(is_aside);
         for message in messages {
             match (joined.last_mut(), message) {
-                // Not every wire takes two of the person's messages in a row ..
+                // Some wire formats refuse two user messages in a row ..
                 (Some(Message::User(last)), Message::User(mut parts)) => last.append(&mut parts),
-                // .. or one between a call's answer and what the model says to it.
+                // .. or a user message between a tool result and the model's reply.
                 (Some(Message::ToolResult { parts: last, .. }), Message::User(mut parts))
                     if aside =>
                 {
@@ -41,7 +41,7 @@ pub fn messages(transcript: &Transcript, tool: &str, budget: Budget<'_>) -> Vec<
     joined
 }
 
-/// Words to the model that no person said.
+/// Whether the cell is text to the model that no person wrote.
 fn is_aside(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::Note | CellKind::Compaction(_) => true,
@@ -53,18 +53,18 @@ fn is_aside(cell: &Cell) -> bool {
     }
 }
 
-/// Cells that are sent together or not at all, and what they are to the model.
+/// Cells that are sent together or not at all, and their messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange<'a> {
-    /// The cells: one of the person's or a note, or a reply with its code.
+    /// The cells: one of the person's, a note, or a reply with its code.
     pub cells: &'a [Cell],
-    /// Their messages.
+    /// The cells' messages.
     pub messages: Vec<Message>,
-    /// Whether these are without outputs.
+    /// Whether the messages leave out outputs.
     pub is_folded: bool,
 }
 
-/// The conversation piece by piece, beginning with the latest summary if there is one.
+/// The conversation by exchanges, beginning with the latest summary if there is one.
 pub fn exchanges<'a>(
     transcript: &'a Transcript,
     tool: &str,
@@ -97,14 +97,14 @@ pub fn exchanges<'a>(
             is_folded: at < folded,
         };
         let messages = match &first.kind {
-            // An empty cell of a notebook says nothing, and providers refuse empty text.
+            // Skip empty notebook cells: providers refuse empty text.
             _ if first.is_foreign() && first.source.trim().is_empty() => continue,
             CellKind::Cut => continue,
             CellKind::Code(_) if step.is_none() && sql::is_setup(&first.source) => continue,
             CellKind::User | CellKind::Note => vec![said(&first.source)],
             CellKind::Compaction(compaction) => match compaction.measure {
                 Measure::Outputs => vec![said(&first.source)],
-                // The latest stands at the beginning, and stands for those before it.
+                // The latest summary comes first and replaces earlier ones.
                 Measure::Summary { .. } => continue,
             },
             CellKind::Code(code) if code.author == Author::Person => {
@@ -128,7 +128,7 @@ pub fn exchanges<'a>(
     exchanges
 }
 
-/// How many of the first cells the model gets without their outputs.
+/// Number of leading cells that the model gets without outputs.
 fn folded_until(transcript: &Transcript) -> usize {
     let compactions = transcript
         .cells()
@@ -142,11 +142,11 @@ fn folded_until(transcript: &Transcript) -> usize {
     compactions.max().map_or(0, |last| last + 1)
 }
 
-/// Tells what became of code.
+/// Renders the results of code.
 #[derive(Clone, Copy)]
 struct Teller<'a> {
     budget: Budget<'a>,
-    /// Without the outputs.
+    /// Whether to leave out outputs.
     is_folded: bool,
 }
 
@@ -200,7 +200,7 @@ fn said(words: &str) -> Message {
     Message::User(vec![Part::Text(words.to_owned())])
 }
 
-/// A reply and the answers to its calls.
+/// A reply and the results of its calls.
 fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>) -> Vec<Message> {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -277,7 +277,7 @@ fn model(reply: &[Cell], native: Option<Native>, tool: &str, teller: Teller<'_>)
     messages
 }
 
-/// A call's arguments as the tool's schema has them.
+/// The call's arguments in the form of the tool's schema.
 fn arguments(code: &CodeCell, written: &str) -> String {
     match &code.language {
         Some(language) => json!({ "code": written, "language": language }).to_string(),
@@ -417,7 +417,7 @@ mod tests {
             ),
         ];
         assert_eq!(before, expected);
-        // The next reply only appends.
+        // The next reply only appends messages.
         transcript
             .apply(Edit::AppendText {
                 cell: "b".to_owned(),

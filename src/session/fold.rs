@@ -1,12 +1,12 @@
-//! Words to the model, folded in a notebook: out of a reader's way, and to be had again as they are.
+//! Text to the model, folded in a notebook: collapsed for readers and recoverable byte for byte.
 
 const START: &str = "<details><summary>";
 const TITLE_END: &str = "</summary>\n\n";
 const END: &str = "\n\n</details>";
 
-/// The words as a Markdown cell has them, under a title.
+/// The text as a Markdown cell, collapsed under a title.
 pub(super) fn fold(title: &str, words: &str) -> String {
-    // Longer than any fence in the words.
+    // The fence must be longer than any in the text.
     let mut longest = 2;
     let mut run = 0;
     for c in words.chars() {
@@ -17,7 +17,7 @@ pub(super) fn fold(title: &str, words: &str) -> String {
     format!("{START}{title}{TITLE_END}{fence}text\n{words}\n{fence}{END}")
 }
 
-/// What was folded.
+/// Recovers the text that [`fold`] wrote.
 pub(super) fn unfold(source: &str) -> Option<String> {
     let (_, body) = source.strip_prefix(START)?.split_once(TITLE_END)?;
     let (fence, body) = body.strip_suffix(END)?.split_once("text\n")?;

@@ -1,14 +1,13 @@
-//! The journal of a session: what happened to it, one entry a line, only ever appended to.
+//! The journal of a session: an append-only log with one entry per line.
 //!
-//! A line is the CRC-32 of its JSON as eight hexadecimal digits, a space, the JSON, a newline. JSON has no newline in
-//! it, so a line is whole or it is the last one. Most entries are an [`Edit`]; the others say where the session is
-//! kept, what its notebook has of it, and which kernels run for it. The first is [`Entry::Begin`].
+//! A line is the CRC-32 of its JSON as eight hexadecimal digits, a space, the JSON, a newline. The JSON contains no
+//! newline, so only the last line can be incomplete. Most entries are an [`Edit`]; the others record where the session
+//! is kept, how far its notebook is saved, and which kernels run for it. The first is [`Entry::Begin`].
 //!
-//! Reading never fails for what is in the file: a line that is torn or damaged is left out and counted, and so is one
-//! that this version does not know. Everything else is kept.
+//! Reading never fails because of the file's content: lines that are torn, damaged or unknown to this version are
+//! skipped and counted.
 //!
-//! Deliberately not here: files, locks, when something is written (`agent::store`). What changes in [`Edit`] may and may
-//! not do is said in [`super::transcript`].
+//! Not here: files, locks and when to write (`agent::store`). [`super::transcript`] says how [`Edit`] may evolve.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
@@ -24,13 +23,13 @@ use crate::kernel::Extent;
 use crate::llm::types::Usage;
 pub use summary::{begin, gather};
 
-/// The version that is written, and the newest that is read.
+/// The version that is written, and the newest that can be read.
 pub const VERSION: u32 = 1;
 
-/// Bytes in front of the JSON of a line.
+/// Bytes before the JSON of a line.
 const HEAD: usize = 9;
 
-/// What a line says.
+/// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -45,60 +44,60 @@ pub enum Entry {
         /// Its process id.
         pid: u32,
     },
-    /// What a person calls the session.
+    /// The person named the session.
     Title(String),
-    /// The notebook is here from now on.
+    /// The notebook is at this path from now on.
     Notebook(PathBuf),
-    /// A kernel runs for this session, and may go on when we end.
+    /// A kernel runs for this session and may outlive this process.
     Kernel(RunningKernel),
-    /// From now on such code of the model runs without a question in this session.
+    /// The model's code of this kind runs without asking in this session from now on.
     Permitted(Permit),
-    /// That kernel, by its connection file, is gone or not ours any more.
+    /// The kernel with this connection file is gone or no longer ours.
     KernelGone(PathBuf),
-    /// The notebook's file is about to be changed in place, from this byte on.
+    /// The notebook's file is about to be changed in place, starting at this byte.
     Extending {
         /// The first byte that may change.
         from: u64,
     },
-    /// The notebook's file has all edits before this line.
+    /// The notebook's file contains all edits before this line.
     Saved(Saved),
-    /// The session was closed in good order; the last line then.
+    /// The session was closed properly; this is then the last line.
     Closed(Summary),
 }
 
-/// What a session is and where it happens.
+/// A session's identity and location.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
-    /// Of this journal.
+    /// The version of this journal.
     pub version: u32,
     /// The session's id.
     pub id: String,
     /// When it began, ISO 8601.
     pub at: String,
-    /// Where its kernels work.
+    /// The kernels' working directory.
     pub cwd: PathBuf,
-    /// Where its notebook is.
+    /// The notebook's path.
     pub notebook: PathBuf,
     /// The main kernel.
     pub kernel: KernelChoice,
-    /// The session that this one was forked from.
+    /// The session this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<String>,
-    /// How its kernels were confined at first, if they were ours to confine.
+    /// The initial confinement of its kernels, if we started them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Extent>,
-    /// The databases that it was started with, by their names in the configuration.
+    /// The databases it was started with, by their configuration names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<String>,
 }
 
-/// Which kernel a session was started with, so that it gets the same one again.
+/// The kernel a session was started with, so that resuming uses the same one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelChoice {
     /// The kernelspec's name.
     pub name: String,
-    /// The environment that it was found in.
+    /// The environment it was found in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<PathBuf>,
 }
@@ -112,71 +111,71 @@ pub struct RunningKernel {
     pub language: String,
     /// How it is reached.
     pub connection_file: PathBuf,
-    /// How it is confined; not known of those that earlier versions kept.
+    /// The kernel's confinement; `None` in entries of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Extent>,
 }
 
-/// Code that a person lets run in this session, by what is found in it.
+/// A kind of code that a person allows in this session without asking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permit {
-    /// What is found, by its stable name (`agent::approval`).
+    /// The risk finding it covers, by its stable name (`agent::approval`).
     pub finding: String,
-    /// The language that it is in.
+    /// The code's language.
     pub language: String,
 }
 
-/// The notebook's file as we left it.
+/// The state of the notebook's file when we last wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// How many cells it has.
+    /// Number of cells.
     pub cells: usize,
-    /// Where its last cell ends.
+    /// Byte offset where the last cell ends.
     pub tail: u64,
-    /// Its length.
+    /// File length in bytes.
     pub length: u64,
-    /// When it was changed, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     pub modified: u64,
 }
 
-/// What a list of sessions shows.
+/// The facts that a list of sessions shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// When the last line before this one was written, ISO 8601.
+    /// Time of the line before this one, ISO 8601.
     pub at: String,
-    /// What a person calls it.
+    /// The name a person gave it.
     pub title: Option<String>,
     /// The first question.
     pub question: Option<String>,
-    /// How many questions were asked.
+    /// Number of questions.
     pub questions: usize,
-    /// How many cells of code there are.
+    /// Number of code cells.
     pub code_cells: usize,
-    /// Who answered last.
+    /// The model that answered last.
     pub model: Option<String>,
-    /// What it took.
+    /// Tokens and cost.
     pub usage: Usage,
-    /// Kernels that go on without us.
+    /// Kernels that keep running.
     pub kernels: Vec<RunningKernel>,
-    /// Code that a person lets run.
+    /// Kinds of code that a person allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permits: Vec<Permit>,
-    /// Where the notebook is, if not where it was at first.
+    /// The notebook's path, if it moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<PathBuf>,
 }
 
-/// What reading a journal gave besides its entries.
+/// The outcome of reading a journal, besides its entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Where the last whole line ends: what is behind it is torn.
+    /// Byte offset after the last whole line; anything after it is torn.
     pub good: u64,
-    /// Where the file ends.
+    /// File length in bytes.
     pub end: u64,
-    /// Lines that are damaged, with whole ones behind them.
+    /// Number of damaged lines that are followed by whole ones.
     pub damaged: usize,
-    /// Lines of a newer version.
+    /// Number of lines from a newer version.
     pub unknown: usize,
 }
 
@@ -185,7 +184,7 @@ pub fn write(entry: &Entry, to: &mut Vec<u8>) {
     write_line(entry, to);
 }
 
-/// The same for an edit that is still needed.
+/// Appends an edit as a line to `to`, without taking the edit.
 pub fn write_edit(edit: &Edit, to: &mut Vec<u8>) {
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -198,7 +197,7 @@ pub fn write_edit(edit: &Edit, to: &mut Vec<u8>) {
 fn write_line(entry: &impl Serialize, to: &mut Vec<u8>) {
     let start = to.len();
     to.extend_from_slice(b"00000000 ");
-    // Maps with string keys into memory: nothing in it can fail.
+    // Writing maps with string keys to memory cannot fail.
     let written = serde_json::to_writer(&mut *to, entry);
     debug_assert!(written.is_ok());
     let json = to.get(start + HEAD..).unwrap_or_default();
@@ -209,14 +208,14 @@ fn write_line(entry: &impl Serialize, to: &mut Vec<u8>) {
     to.push(b'\n');
 }
 
-/// Reads all entries; `take` gets each with the byte behind it.
+/// Reads all entries; `take` gets each with the byte offset after it.
 ///
 /// # Errors
-/// Those of `from`.
+/// Errors of reading `from`.
 pub fn read(mut from: impl BufRead, mut take: impl FnMut(Entry, u64)) -> io::Result<Read> {
     let mut read = Read::default();
     let mut line = Vec::new();
-    // Damaged lines that nothing whole came after: the end is torn.
+    // Damaged lines with no whole line after them: the end is torn.
     let mut torn = 0;
     loop {
         line.clear();
@@ -226,7 +225,7 @@ pub fn read(mut from: impl BufRead, mut take: impl FnMut(Entry, u64)) -> io::Res
         }
         read.end += length as u64;
         let Some(text) = line.strip_suffix(b"\n") else {
-            // The last one, torn.
+            // The last line, torn.
             return Ok(read);
         };
         match parse(text) {
@@ -247,7 +246,7 @@ pub fn read(mut from: impl BufRead, mut take: impl FnMut(Entry, u64)) -> io::Res
 /// One line, without its newline.
 enum Parsed {
     Entry(Box<Entry>),
-    /// Whole, but nothing that we know.
+    /// A whole line with an entry that this version does not know.
     Unknown,
     Damaged,
 }
@@ -259,7 +258,7 @@ fn parse(line: &[u8]) -> Parsed {
     serde_json::from_slice(json).map_or(Parsed::Unknown, |entry| Parsed::Entry(Box::new(entry)))
 }
 
-/// The JSON of a line whose sum is right.
+/// The JSON of a line whose checksum matches.
 fn checked(line: &[u8]) -> Option<&[u8]> {
     let (head, json) = line.split_at_checked(HEAD)?;
     let sum = std::str::from_utf8(head).ok()?.strip_suffix(' ')?;
@@ -267,7 +266,7 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
     (crc32fast::hash(json) == sum).then_some(json)
 }
 
-/// The entry of the last line of `tail`, the end of a journal, if that is whole and says that the session was closed.
+/// The summary in the last line of `tail`, the end of a journal, if that line is whole and closes the session.
 pub fn summary(tail: &[u8]) -> Option<Summary> {
     let line = tail.strip_suffix(b"\n")?;
     let start = line.iter().rposition(|&byte| byte == b'\n')? + 1;
@@ -280,7 +279,7 @@ pub fn summary(tail: &[u8]) -> Option<Summary> {
     }
 }
 
-/// Whether [`join`] makes one of `last` and `next`.
+/// Whether [`join`] can merge `next` into `last`.
 pub fn joins(last: &Edit, next: &Edit) -> bool {
     use crate::kernel::OutputEvent::Stream;
     match (last, next) {
@@ -299,8 +298,7 @@ pub fn joins(last: &Edit, next: &Edit) -> bool {
     }
 }
 
-/// Joins `next` to `last` if both together are one edit: more text of the same stream or of the same reply. Gives `next`
-/// back if not.
+/// Merges `next` into `last` if both add text to the same stream or the same reply. Otherwise returns `next`.
 pub fn join(last: &mut Edit, next: Edit) -> Option<Edit> {
     use crate::kernel::OutputEvent::Stream;
     match (last, next) {
@@ -327,8 +325,8 @@ pub fn join(last: &mut Edit, next: Edit) -> Option<Edit> {
     None
 }
 
-/// The lines of a journal that says in one piece what another said in many. Before its cells it says how the notebook
-/// was left: that the file is ours, and that all of them may have changed since.
+/// The lines of a compacted journal. Before the cells it records the notebook's saved state: the file is ours, and
+/// every cell may have changed since.
 pub fn shortened<'a>(
     begin: &'a Begin,
     saved: Option<Saved>,

@@ -1,6 +1,6 @@
-//! How much of what code puts out is kept: in a cell, in a session, and in files.
+//! Limits on how much output is kept: per cell, per session, and in files.
 //!
-//! The defaults are far above what people look at and below what makes a notebook hard to open (editors get slow and
+//! The defaults are far above what people look at and below what makes a notebook hard to open (editors slow down and
 //! code hosts refuse files of 50 to 100 MB).
 
 use schemars::JsonSchema;
@@ -38,10 +38,10 @@ impl Default for OutputLimits {
 }
 
 impl OutputLimits {
-    /// Text that a cell may keep in a session that is full.
+    /// Text that a cell may keep even in a full session.
     const LEAST_TEXT: usize = 64 << 10;
 
-    /// What one cell may keep when all others keep `others` bytes.
+    /// The limits for one cell when all others keep `others` bytes.
     pub(crate) fn of_cell(&self, others: usize) -> CellLimits {
         let left = self.session.saturating_sub(others);
         CellLimits {
@@ -54,7 +54,7 @@ impl OutputLimits {
     }
 }
 
-/// What one cell may keep at a moment.
+/// The current limits of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CellLimits {
     pub(crate) text: usize,
@@ -90,7 +90,7 @@ pub struct OutputFolderPath {
 }
 
 impl OutputFolderPath {
-    /// The files that the metadata names. Where code finds them is not in it, for the file may have moved.
+    /// Reads the folders from metadata. The path for code is not stored there, because the file may have moved.
     pub(crate) fn read(files: Option<&Value>) -> Vec<Option<Self>> {
         let files = files.and_then(Value::as_array).into_iter().flatten();
         let place = |file: &Value| {
@@ -105,12 +105,12 @@ impl OutputFolderPath {
 }
 
 impl Whole {
-    /// Whether the cell has all of it.
+    /// Whether the cell itself has all of it.
     pub(crate) fn is_here(&self) -> bool {
         *self == Self::Here
     }
 
-    /// The end of a sentence that says how much is not kept.
+    /// The end of a sentence that says how much was dropped.
     pub(crate) fn for_notebook(&self) -> String {
         match self {
             Self::Here | Self::Nowhere(None) => String::new(),
@@ -125,18 +125,18 @@ impl Whole {
         }
     }
 
-    /// What a person is told when a cell's output stops fitting.
+    /// The notice for a person when a cell's output exceeds its limit.
     pub(crate) fn notice(&self) -> Option<String> {
         let (Self::Files(place) | Self::Partly(place, _)) = self else {
             return None;
         };
         Some(format!(
-            "there is much output: the notebook keeps its beginning and its end, all of it is in `{}/`",
+            "large output: the notebook keeps the beginning and the end; the complete output is in `{}/`",
             place.beside_notebook
         ))
     }
 
-    /// A line that tells a model where to look, if there is something.
+    /// A line that tells a model where to find the rest, if it is kept.
     pub(crate) fn for_model(&self) -> Option<String> {
         let (place, how_much) = match self {
             Self::Here | Self::Nowhere(_) => return None,

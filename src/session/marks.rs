@@ -1,9 +1,9 @@
-//! Marks by which the next reading of a notebook tells what others changed in between.
+//! Marks that let the next reader of a notebook detect changes by others.
 //!
-//! A cell of ours says in its metadata which cell it is, which one was before it, and a digest of what it had
-//! (`sponde.saved`). Cells of a person are not touched: their digests are in the notebook's metadata. So saving one more
-//! cell costs the same in a notebook of ten and of thousands. A cell that names a neighbour which is not there
-//! tells of a deletion; one that names itself differently is a copy.
+//! A Sponde cell stores its id, the id of the cell before it, and a digest of its content (`sponde.saved`). A person's
+//! cells are not touched: their digests are in the notebook's metadata. So saving one more cell costs the same in a
+//! notebook of ten cells and of thousands. A cell that names a missing neighbour reveals a deletion; one whose stored
+//! id differs from its own is a copy.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -11,42 +11,42 @@ use sha2::{Digest as _, Sha256};
 use crate::jupyter::mime::joined;
 use crate::jupyter::nbformat::{Cell, Notebook, Output};
 
-/// Where in our metadata a cell's mark is.
+/// Key of the mark in Sponde's cell metadata.
 const KEY: &str = "saved";
-/// Longer values of outputs are looked at in parts.
+/// Longer output values are hashed in part.
 const LONG: usize = 64 << 10;
 
-/// What others did to a notebook.
+/// One change that others made to a notebook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A cell is not what it was.
+    /// A cell was edited.
     Edited {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// Its text or code.
+        /// Whether its text or code changed.
         source: bool,
-        /// Its outputs.
+        /// Whether its outputs changed.
         outputs: bool,
     },
-    /// A cell is new.
+    /// A cell was added.
     Added {
-        /// Which.
+        /// The cell's id.
         id: String,
     },
-    /// A cell is gone.
+    /// A cell was deleted.
     Deleted {
-        /// Which it was.
+        /// The cell's id.
         id: String,
     },
 }
 
-/// Marks a cell of ours; `ours` is its metadata, `after` the cell before it.
+/// Marks a Sponde cell; `ours` is its metadata, `after` the id of the cell before it.
 pub(super) fn mark(cell: &Cell, after: Option<&str>, ours: &mut Map<String, Value>) {
     let mark = json!({ "id": cell.id, "after": after, "digest": digest(cell) });
     ours.insert(KEY.to_owned(), mark);
 }
 
-/// The marks of a notebook: its last cell, and the digests of the cells of a person.
+/// The notebook's marks: the id of its last cell, and the digests of the person's cells.
 pub(super) fn of_notebook<'a>(
     last: Option<&str>,
     foreign: impl Iterator<Item = &'a Cell>,
@@ -62,7 +62,7 @@ pub(super) fn of_notebook<'a>(
     ours.insert(KEY.to_owned(), mark);
 }
 
-/// Whether a cell with this mark in `ours` is a copy of the one that was marked.
+/// Whether a cell with the mark in `ours` is a copy of the marked cell.
 pub(super) fn is_copy(cell: &Cell, ours: &Value) -> bool {
     ours.get(KEY)
         .and_then(|mark| mark.get("id")?.as_str())
@@ -77,7 +77,7 @@ pub fn is_marked(notebook: &Notebook) -> bool {
         .is_some_and(|ours| ours.get(KEY).is_some())
 }
 
-/// What others did since a session wrote the notebook, in the order of the cells; nothing if none ever did.
+/// Changes by others since a session wrote the notebook, in cell order; empty if no session wrote it.
 pub fn changes(notebook: &Notebook) -> Vec<Change> {
     let Some(saved) = notebook
         .metadata
@@ -133,7 +133,7 @@ fn edited(cell: &Cell, known: &str) -> Option<Change> {
     })
 }
 
-/// What a cell has, in 17 characters: source and outputs, each by itself. Counts, times and metadata do not matter.
+/// A cell's content in 17 characters: separate digests of source and outputs. Counts, times and metadata are ignored.
 fn digest(cell: &Cell) -> String {
     let mut source = Sha256::new();
     source.update(cell.kind.as_str());
@@ -176,7 +176,7 @@ fn hash_output(hash: &mut Sha256, output: &Output) {
     }
 }
 
-/// A file has its keys sorted.
+/// Keys are sorted in a file.
 fn hash_object(hash: &mut Sha256, object: &Map<String, Value>) {
     let mut entries: Vec<_> = object.iter().collect();
     entries.sort_unstable_by_key(|(name, _)| *name);
@@ -187,7 +187,7 @@ fn hash_object(hash: &mut Sha256, object: &Map<String, Value>) {
 }
 
 fn hash_value(hash: &mut Sha256, value: &Value) {
-    // Text can be an array of its lines.
+    // Text can be stored as an array of lines.
     if let Some(text) = joined(value) {
         return hash_text(hash, &text);
     }
@@ -210,7 +210,7 @@ fn hash_text(hash: &mut Sha256, text: &str) {
     if bytes.len() <= LONG {
         return hash.update(bytes);
     }
-    // Pictures, mostly: others have another length or another beginning.
+    // Mostly pictures: two of them differ in length or in the sampled parts.
     let middle = bytes.len() / 2;
     let part = LONG / 4;
     for start in [0, middle, bytes.len() - part] {

@@ -6,6 +6,7 @@
 
 pub mod carried;
 pub mod changes;
+pub mod chart;
 pub mod check;
 pub mod compaction;
 pub mod context;

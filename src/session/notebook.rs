@@ -1,15 +1,15 @@
-//! Transcript -> notebook (nbformat 4.5), our own data under `metadata.sponde`; and what that says about a cell.
+//! Transcript -> notebook (nbformat 4.5), with Sponde's data under `metadata.sponde`, and reading that data back.
 //!
-//! What was said is Markdown, what was run is code with its outputs and its timing (in nbclient's keys). Code that a
+//! Text is written as Markdown; executed code as code with its outputs and timing (in nbclient's keys). Code that a
 //! person declined is tagged `skip-execution` and code that failed `raises-exception`, so that re-running the notebook
-//! does what was done. Keys and paths of the person's home never get in. Cells of a person, from a notebook that the
-//! session continues, are written as they were read, and what other tools keep in metadata of ours stays.
+//! repeats what happened. Keys and paths of the person's home are never written. A person's cells, from a notebook that
+//! the session continues, are written as they were read, and other tools' metadata on Sponde's cells stays.
 //! [`super::open`] is the way back.
 //!
-//! A notebook has one kernel. A cell of another language is marked with its kernel (`sponde.kernel`,
-//! `sponde.language`, and for VS Code's highlighting `vscode.languageId`) and tagged `skip-execution` too, which
-//! nbclient, nbconvert and papermill honour; [`foreign`] tells who replays it where it belongs. A cell magic such as
-//! `%%bash` would run there, but in a new process each time: other state, other results.
+//! A notebook has one kernel. A cell of another language is marked with its kernel (`sponde.kernel`, `sponde.language`,
+//! and for VS Code's highlighting `vscode.languageId`) and also tagged `skip-execution`, which nbclient, nbconvert and
+//! papermill honour; replays use [`foreign`] to run it in its own kernel. A cell magic such as `%%bash` would run
+//! there, but in a new process each time: other state, other results.
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ pub fn render(transcript: &Transcript) -> Notebook {
     render_from(transcript, 0)
 }
 
-/// The same with the cells from the one at `first` on.
+/// Renders only the cells from index `first` on.
 pub fn render_from(transcript: &Transcript, first: usize) -> Notebook {
     let mut notebook = Notebook::new();
     notebook.metadata = metadata(transcript);
@@ -42,7 +42,7 @@ pub fn render_from(transcript: &Transcript, first: usize) -> Notebook {
     notebook
 }
 
-/// What the notebook says of itself: it stands behind the cells in the file.
+/// The notebook's metadata. The file stores it after the cells.
 pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
     let file = transcript.file();
     let mut metadata = file.metadata.clone();
@@ -87,7 +87,7 @@ pub fn metadata(transcript: &Transcript) -> Map<String, Value> {
     metadata
 }
 
-/// The cell at `index`. It depends on the cell, on the id of the one before it, and on nothing behind it.
+/// Renders the cell at `index`. The result depends only on the cell and the id of the one before it.
 pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
     let cell = transcript.cells().get(index)?;
     let carried = cell.carried.as_deref();
@@ -132,7 +132,7 @@ pub fn render_cell(transcript: &Transcript, index: usize) -> Option<Cell> {
     let before = index
         .checked_sub(1)
         .and_then(|at| transcript.cells().get(at));
-    // With the first cell of a reply: what its provider wants back when the session goes on.
+    // The first cell of a reply stores what its provider needs back when the session is resumed.
     let step = cell.step();
     if let Some(native) = step.and_then(|step| transcript.native(step))
         && before.and_then(SessionCell::step) != step
@@ -150,7 +150,7 @@ fn role(role: &str) -> Map<String, Value> {
     Map::from_iter([("role".to_owned(), role.into())])
 }
 
-/// What the model has read, in a fence that nothing in it can end; and our metadata of it.
+/// What the model read, in a fence longer than any inside it, and Sponde's metadata for it.
 fn reading_cell(cell: &SessionCell, reading: &Reading) -> (Cell, Map<String, Value>) {
     let Reading {
         step,
@@ -172,7 +172,7 @@ fn reading_cell(cell: &SessionCell, reading: &Reading) -> (Cell, Map<String, Val
     (Cell::markdown(&cell.id, folded), ours)
 }
 
-/// A person's cell as it was in the file.
+/// Restores a person's cell as it was in the file.
 fn foreign_cell(cell: &SessionCell, shape: &Shape) -> Cell {
     let mut rendered = match shape {
         Shape::Markdown => Cell::markdown(&cell.id, &cell.source),
@@ -204,7 +204,7 @@ fn foreign_cell(cell: &SessionCell, shape: &Shape) -> Cell {
     rendered
 }
 
-/// What the file had, with what we know better: times are added to other times, and tags to other tags.
+/// Merges `new` into the file's metadata: times are added to other times, tags to other tags, the rest replaced.
 fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Value> {
     let mut merged = carried.clone();
     for (name, value) in new {
@@ -225,10 +225,10 @@ fn merged(carried: &Map<String, Value>, new: Map<String, Value>) -> Map<String, 
     merged
 }
 
-/// The role of words of a reply that broke off.
+/// Role of text from a reply that broke off.
 pub const CUT_OFF: &str = "cut off";
 
-/// When the code ran, in nbclient's keys.
+/// When the code ran, under nbclient's keys.
 fn timing(code: &CodeCell) -> Map<String, Value> {
     let mut timing = Map::new();
     if let Some(at) = &code.started {
@@ -243,7 +243,7 @@ fn timing(code: &CodeCell) -> Map<String, Value> {
     Map::from_iter([("execution".to_owned(), Value::Object(timing))])
 }
 
-/// Code of the session: the cell, and our metadata of it.
+/// A code cell of the session, and Sponde's metadata for it.
 fn code_cell(
     cell: &SessionCell,
     code: &CodeCell,
@@ -270,7 +270,7 @@ fn code_cell(
         ours.insert("reason".to_owned(), reason.into());
     }
     if let Some((_, _, Some(broken))) = call_of_model {
-        // Not code at all, so it must not run when the notebook does.
+        // Not valid code, so it must not run when the notebook does.
         return (Cell::raw(&cell.id, broken), ours);
     }
     if let Some(original) = &code.original {
@@ -304,7 +304,7 @@ fn code_cell(
     let failed = matches!(code.status, CodeStatus::Finished(Verdict::Error { .. }));
     let tags: Vec<&str> = [
         ("skip-execution", !ran || code.language.is_some()),
-        // A model's slip is no reason to stop before what followed it.
+        // A model's mistake must not stop a replay before the cells that follow.
         ("raises-exception", failed),
     ]
     .into_iter()
@@ -322,7 +322,7 @@ fn code_cell(
     (rendered, ours)
 }
 
-/// What cannot be told from the status and the outputs.
+/// The reason for a status, where status and outputs do not show it.
 fn reason(status: &CodeStatus) -> Option<String> {
     match status {
         CodeStatus::Declined(words) => words.clone(),
@@ -332,17 +332,17 @@ fn reason(status: &CodeStatus) -> Option<String> {
     }
 }
 
-/// A cell that ran in another kernel than the notebook's.
+/// Where a cell ran, if in another kernel than the notebook's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign<'a> {
-    /// Its language.
+    /// The cell's language.
     pub language: &'a str,
-    /// The name of its kernelspec, if it was known.
+    /// The kernelspec's name, if known.
     pub kernel: Option<&'a str>,
 }
 
-/// Whether a cell of a notebook ran in another kernel than the notebook's, as our metadata says. What never ran is
-/// none.
+/// Where the cell ran, if our metadata says that it ran in another kernel than the notebook's. `None` also for a cell
+/// that never ran.
 pub fn foreign(cell: &Cell) -> Option<Foreign<'_>> {
     let ours = cell.metadata.get("sponde")?;
     let text = |key: &str| ours.get(key).and_then(Value::as_str);
@@ -354,7 +354,7 @@ pub fn foreign(cell: &Cell) -> Option<Foreign<'_>> {
     })
 }
 
-/// The language's name among VS Code's language identifiers.
+/// VS Code's identifier for the language.
 fn vscode_language(language: &str) -> &str {
     match language {
         "bash" | "sh" | "zsh" => "shellscript",
@@ -363,7 +363,7 @@ fn vscode_language(language: &str) -> &str {
     }
 }
 
-/// The word for a verdict in notebooks.
+/// The name of a verdict in notebooks.
 pub fn verdict_name(verdict: &Verdict) -> &'static str {
     CellStatus::from(verdict).as_str()
 }
@@ -375,7 +375,7 @@ mod tests {
     use crate::session::Edit;
     use crate::session::transcript::KernelIdentity;
 
-    /// A cell's metadata, without what tells of changes.
+    /// A cell's metadata without its mark.
     fn without_mark(cell: &Cell) -> Value {
         let mut metadata = Value::Object(cell.metadata.clone());
         let ours = metadata["sponde"].as_object_mut().unwrap();

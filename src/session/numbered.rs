@@ -1,6 +1,6 @@
-//! The cells of a session by their numbers, for a person who asks for one of them, and the files that they have changed.
+//! A session's cells by number, and the files that they changed.
 //!
-//! A cell's number is its place in the session, from 1: `sponde sessions show` and `sponde fork --at` mean the same.
+//! A cell's number is its position in the session, from 1, in `sponde sessions show` and `sponde fork --at` alike.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,8 @@ use crate::jupyter::nbformat::Output;
 /// One cell, whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedCell {
+    /// Its id, which its notebook has too.
+    pub id: String,
     /// Its place in the session, from 1.
     pub number: usize,
     /// Its language; missing of words.
@@ -27,17 +29,37 @@ pub struct NumberedCell {
     pub source: String,
     /// What came out, as text; control sequences are still in it.
     pub output: String,
+    /// The files of its pictures, charts and HTML, relative to the notebook.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<String>,
 }
 
-/// The number of the cell `id`.
-pub fn number_of(transcript: &Transcript, id: &str) -> Option<usize> {
-    transcript.position(id).map(|at| at + 1)
+/// Where a cell stands in its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellPlace {
+    /// From 1.
+    pub number: usize,
+    /// Its language, where that is not the main kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
 }
 
-/// The cell of that number; without one, the latest that is code.
+impl CellPlace {
+    /// That of the cell `id`.
+    pub fn of(transcript: &Transcript, id: &str) -> Option<Self> {
+        let at = transcript.position(id)?;
+        let code = transcript.cells().get(at)?.code();
+        Some(Self {
+            number: at + 1,
+            language: code.and_then(|code| code.language.clone()),
+        })
+    }
+}
+
+/// The cell with this number; without a number, the latest code cell.
 ///
 /// # Errors
-/// No cell has that number, in words.
+/// A message if no cell has that number.
 pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCell, String> {
     let cells = transcript.cells();
     let is_code = |cell: &Cell| matches!(cell.kind, CellKind::Code(_));
@@ -54,25 +76,30 @@ pub fn cell(transcript: &Transcript, number: Option<usize>) -> Result<NumberedCe
     };
     let CellKind::Code(code) = &cell.kind else {
         return Ok(NumberedCell {
+            id: cell.id.clone(),
             number,
             language: None,
             status: None,
             source: cell.source.clone(),
             output: String::new(),
+            pictures: Vec::new(),
         });
     };
     let main = || transcript.kernel().map(|kernel| kernel.language.clone());
     let outputs = code.outputs.to_notebook();
+    let pictures = code.pictures.iter().flatten();
     Ok(NumberedCell {
+        id: cell.id.clone(),
         number,
         language: code.language.clone().or_else(main),
         status: Some(CellStatus::from(&code.status)),
         source: cell.source.clone(),
         output: outputs.iter().map(text_of).collect(),
+        pictures: pictures.map(|it| it.beside_notebook.clone()).collect(),
     })
 }
 
-/// An output as text, with its line end.
+/// An output as text, ending in a newline.
 fn text_of(output: &Output) -> String {
     let mut text = match output {
         Output::Stream { text, .. } => return text.clone(),
@@ -121,7 +148,7 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// What the session has done to the files of its workspace, as far as it is known, by name.
+/// Known changes of the session to its workspace files, sorted by name.
 pub fn changed_files(transcript: &Transcript) -> Vec<FileChange> {
     let mut all: BTreeMap<&str, (ChangeKind, Option<&ChangedFile>)> = BTreeMap::new();
     let codes = transcript.cells().iter().filter_map(Cell::code);
@@ -136,7 +163,7 @@ pub fn changed_files(transcript: &Transcript) -> Vec<FileChange> {
             all.get(path).is_some_and(|(found, _)| *found == change)
         };
         for file in created {
-            // What was deleted and made anew is another one.
+            // A file that was deleted and created again counts as changed.
             let change = if is(&all, &file.path, ChangeKind::Deleted) {
                 ChangeKind::Changed
             } else {
@@ -208,7 +235,11 @@ mod tests {
             let cell = "b".to_owned();
             transcript.apply(Edit::Emit { cell, output }).unwrap();
         }
-        assert_eq!(number_of(&transcript, "b"), Some(3));
+        let place = CellPlace {
+            number: 3,
+            language: Some("bash".to_owned()),
+        };
+        assert_eq!(CellPlace::of(&transcript, "b"), Some(place));
         let shown = cell(&transcript, Some(3)).unwrap();
         assert_eq!(
             (shown.source.as_str(), shown.language.as_deref()),

@@ -1,8 +1,8 @@
 //! Notebook -> transcript: the way back from [`super::notebook`].
 //!
-//! A notebook of ours comes back as the conversation it was; every other one as cells of the person, which are written
-//! back as they were. What others changed in a file of ours since we wrote it is named ([`super::marks`]), so that the model
-//! can be told.
+//! A notebook that Sponde wrote comes back as the conversation it was; any other becomes cells of the person, which are
+//! written back unchanged. Changes that others made to our file since we wrote it are listed ([`super::marks`]), so
+//! that the model can be told.
 
 mod words;
 
@@ -32,13 +32,13 @@ pub use words::{summary, words};
 pub struct Opened {
     /// The conversation; its revision is 0.
     pub transcript: Transcript,
-    /// What others did to it since a session wrote it.
+    /// Changes by others since a session wrote the notebook.
     pub changes: Vec<Change>,
-    /// Whether it is, or began as, a notebook that no session wrote.
+    /// Whether no session wrote the notebook, or it began that way.
     pub is_foreign: bool,
 }
 
-/// Opens a notebook. Outputs are kept as they are, whatever `limits` say: those are for what comes.
+/// Opens a notebook. Its outputs are kept in full; `limits` apply to later ones.
 pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
     let changes = changes(&notebook);
     let (cells, file, ours) = take_apart(notebook);
@@ -55,7 +55,7 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
     let is_foreign = file.is_foreign;
     let restored = Restored {
         cells,
-        // Known when it has started; until then the file says what it says.
+        // Known once the kernel has started; until then the file's metadata stands.
         kernel: None,
         others,
         models: models(&ours),
@@ -70,7 +70,7 @@ pub fn open(notebook: Notebook, limits: OutputLimits) -> Opened {
     }
 }
 
-/// Who answered, and from which step on.
+/// The models that answered, with the first step of each.
 fn models(ours: &Map<String, Value>) -> Vec<(String, u32)> {
     let one = |entry: &Value| {
         let name = entry.get("model")?.as_str()?.to_owned();
@@ -84,14 +84,14 @@ fn models(ours: &Map<String, Value>) -> Vec<(String, u32)> {
     model.map(|name| (name.to_owned(), 1)).into_iter().collect()
 }
 
-/// Takes over what others did to the file: their cells in their order, with what we added since at the end. Code that
-/// waits or runs stays what it is.
+/// Adopts changes that others made to the file: their cells in their order, then the cells we added since. Cells whose
+/// code waits or runs keep their state.
 pub(super) fn reload(transcript: &mut Transcript, notebook: Notebook) {
     let changes = changes(&notebook);
     let last = saved(&notebook, "last").map(str::to_owned);
     let (theirs, file, _) = take_apart(notebook);
     let ours = transcript.take_cells();
-    // They know of our cells up to the one that was last when the file was written that they began with.
+    // Others knew our cells up to the one that was last in the file they edited.
     let known = last.and_then(|last| ours.iter().position(|cell| cell.id == last));
     let known = known.map_or(0, |at| at + 1);
     let edited: HashSet<&str> = changes
@@ -134,7 +134,7 @@ fn is_live(cell: &Cell) -> bool {
         .is_some_and(|code| matches!(code.status, CodeStatus::Proposed | CodeStatus::Running))
 }
 
-/// What the model wrote stays on record when a person changes it later.
+/// Keeps the model's code on record when a person has edited the cell.
 fn keep_original(own: &Cell, theirs: &mut Cell) {
     if let (CellKind::Code(old), CellKind::Code(new)) = (&own.kind, &mut theirs.kind)
         && own.source != theirs.source
@@ -154,7 +154,7 @@ fn saved<'a>(notebook: &'a Notebook, key: &str) -> Option<&'a str> {
         .as_str()
 }
 
-/// The cells with our metadata of them, what the file carries, and our metadata of it.
+/// Each cell with Sponde's metadata for it, then the file's other content, then Sponde's metadata for the file.
 fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<String, Value>) {
     let Notebook {
         mut metadata,
@@ -165,7 +165,7 @@ fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<Strin
     let ours = match metadata.shift_remove("sponde") {
         Some(Value::Object(ours)) => ours,
         Some(other) => {
-            // Not ours, no matter who wrote it.
+            // This `sponde` entry is not an object, so it is kept as foreign metadata.
             metadata.insert("sponde".to_owned(), other);
             Map::new()
         }
@@ -187,11 +187,11 @@ fn take_apart(notebook: Notebook) -> (Vec<(Cell, Value)>, CarriedFile, Map<Strin
     (cells.collect(), file, ours)
 }
 
-/// Numbers for replies whose notebook does not say them (before 0.2).
+/// Assigns step numbers to replies of notebooks that lack them (before 0.2).
 #[derive(Default)]
 struct Steps {
     last: u32,
-    /// Whether the last cell was words of the model.
+    /// Whether the last cell was the model's text.
     spoke: bool,
 }
 
@@ -265,7 +265,7 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
             };
             CellKind::Code(Box::new(code(author, &ours, &cell, outputs)))
         }
-        // A person made something else of it.
+        // A person turned the cell into something else.
         _ => {
             cell.source = source;
             return (foreign(cell), Value::Null);
@@ -291,7 +291,7 @@ fn restore(mut cell: nbformat::Cell, steps: &mut Steps) -> (Cell, Value) {
     (cell, ours)
 }
 
-/// Code of ours with what the file says of it.
+/// A session's code cell, with the state that the file records.
 fn code(author: Author, ours: &Value, cell: &nbformat::Cell, outputs: Vec<Output>) -> CodeCell {
     let text = |key: &str| ours.get(key).and_then(Value::as_str).map(str::to_owned);
     let ended = "the session ended before it";
@@ -371,7 +371,7 @@ fn foreign(cell: nbformat::Cell) -> Cell {
             } else if count.is_some() || !outputs.is_empty() {
                 CodeStatus::Finished(Verdict::Ok)
             } else {
-                CodeStatus::NotRun("the notebook has no output of it".to_owned())
+                CodeStatus::NotRun("the notebook has no output for this cell".to_owned())
             };
             let code = CodeCell {
                 author: Author::Person,
@@ -403,7 +403,7 @@ fn foreign(cell: nbformat::Cell) -> Cell {
     }
 }
 
-/// The error among the outputs.
+/// The error among the outputs, if any.
 fn raised(outputs: &[Output]) -> Option<Verdict> {
     outputs.iter().rev().find_map(|output| match output {
         Output::Error { ename, evalue, .. } => Some(Verdict::Error {
@@ -431,7 +431,7 @@ fn timing(cell: &nbformat::Cell, key: &str) -> Option<String> {
     Some(at.to_owned())
 }
 
-/// The kernel of another language that a cell ran in.
+/// The kernel of another language in which a cell ran.
 fn other_kernel((_, ours): &(Cell, Value)) -> Option<KernelIdentity> {
     let text = |key: &str| ours.get(key).and_then(Value::as_str).map(str::to_owned);
     let name = text("kernel")?;

@@ -1,13 +1,13 @@
 //! Output events -> the outputs of a cell, as a notebook stores them (messaging spec, "Messages on the IOPub channel").
 //!
-//! Consecutive text of one stream is merged; `\r` starts the line anew and `\b` takes a character back, so that
-//! progress bars leave their last state; `clear_output(wait=True)` clears when the next output comes; displays with an
-//! id can be updated later.
+//! Consecutive text of one stream is merged; `\r` restarts the line and `\b` deletes a character, so that progress bars
+//! leave their last state; `clear_output(wait=True)` clears when the next output arrives; displays with an id can be
+//! updated later.
 //!
-//! Memory is bounded in two steps, so that anyone who wants to can write the whole to files in between:
-//! [`Outputs::apply`] takes an event whole, and [`Outputs::cut`] brings what is over a limit back under it. Kept are
-//! beginning and end, with a line between them that says how much is missing and where it is, never silently. Of a
-//! large display its short representations stay.
+//! Memory is bounded in two steps, so that a caller can write the whole output to files in between: [`Outputs::apply`]
+//! takes an event whole, and [`Outputs::cut`] brings the outputs back under the limits. It keeps the beginning and the
+//! end, and puts a line between them that says how much is missing and where it is. A large display keeps its short
+//! representations.
 
 mod cut;
 mod restored;
@@ -25,12 +25,12 @@ use crate::kernel::OutputEvent;
 use text::stream_name;
 pub(crate) use text::{Text, floor_boundary};
 
-/// Bytes of the representations that stay of a display that is too large.
+/// Total bytes of representations kept from a display that is too large.
 const SHORT: usize = 8 << 10;
-/// What a value of a JSON tree costs in memory, and what it costs more as an entry of an object.
+/// Memory cost of a JSON value, and the extra cost of an object entry.
 const VALUE: usize = 32;
 const ENTRY: usize = 96;
-/// What a line costs more than its characters: a notebook file has each as a string of its own.
+/// Extra cost of a line: a notebook file stores each line as its own string.
 const LINE: usize = 12;
 
 /// The outputs of one cell, while they come and afterwards.
@@ -48,7 +48,7 @@ pub struct Outputs {
     whole: Whole,
 }
 
-/// What is kept, in the measures of the limits.
+/// The size of what is kept, as the limits measure it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Kept {
     text: usize,
@@ -80,16 +80,16 @@ struct Rich {
     kept: Kept,
 }
 
-/// One output, borrowed and as whole as it is kept.
+/// One output, borrowed, as far as it is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Piece<'a> {
-    /// Text of a stream; `open` if a `\r` came last.
+    /// Text of a stream; `open` if it ends in a pending `\r`.
     Text {
         name: &'static str,
         text: &'a str,
         open: bool,
     },
-    /// Anything else.
+    /// Any other output.
     Rich {
         output: &'a Output,
         display_id: Option<&'a str>,
@@ -97,7 +97,7 @@ pub(crate) enum Piece<'a> {
 }
 
 impl Outputs {
-    /// Takes one event of this cell's own execution, whole. An update of a display belongs to all cells:
+    /// Applies one event of this cell's own execution in full. Display updates go to all cells instead:
     /// [`Outputs::update`].
     pub fn apply(&mut self, event: &OutputEvent) {
         match event {
@@ -136,7 +136,7 @@ impl Outputs {
         }
     }
 
-    /// Gives every display named `display_id` new data. Returns whether there is one.
+    /// Replaces the data of every display named `display_id`. Returns whether there is one.
     pub fn update(
         &mut self,
         display_id: &str,
@@ -170,14 +170,14 @@ impl Outputs {
         self.clone().into_notebook()
     }
 
-    /// The same without a copy.
+    /// Like [`Outputs::to_notebook`], without a copy.
     pub fn into_notebook(self) -> Vec<Output> {
         let named = self.into_named();
         named.into_iter().map(|(output, _)| output).collect()
     }
 
-    /// The outputs as anyone who follows this cell must have them to go on from here: each with its name for updates, and
-    /// whether the next one clears them.
+    /// The outputs for a follower that continues from here: each with its display id, and whether the next output
+    /// clears them.
     pub(crate) fn to_events(&self) -> (Vec<(Output, Option<String>)>, bool) {
         let mut outputs = self.clone().into_named();
         if let (Some(Item::Text(last)), Some((Output::Stream { text, .. }, _))) =
@@ -198,7 +198,7 @@ impl Outputs {
         for (index, item) in self.items.into_iter().enumerate() {
             if index >= at && !noted {
                 noted = true;
-                // One text that was cut in the middle stays one.
+                // Text that was cut in the middle is still one output.
                 if let (Some((Output::Stream { name, text, .. }, _)), Item::Text(tail)) =
                     (outputs.last_mut(), &item)
                     && name == tail.name
@@ -220,7 +220,7 @@ impl Outputs {
         outputs
     }
 
-    /// The output that stands at this place in [`Outputs::to_notebook`].
+    /// The output at this index of [`Outputs::to_notebook`].
     pub fn nth(&self, index: usize) -> Option<Output> {
         if self.cut.is_some() {
             return self.to_notebook().into_iter().nth(index);
@@ -231,7 +231,7 @@ impl Outputs {
         })
     }
 
-    /// Whether there is nothing to show.
+    /// Whether there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.cut.is_none()
     }
@@ -246,12 +246,12 @@ impl Outputs {
         self.cut.is_some()
     }
 
-    /// What is kept, in bytes.
+    /// Kept bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.text + self.kept.rich
     }
 
-    /// Whether [`Outputs::cut`] would cut.
+    /// Whether [`Outputs::cut`] would remove anything.
     pub(crate) fn is_over(&self, limits: &CellLimits) -> bool {
         let Kept { text, rich, images } = self.kept;
         text > limits.text
@@ -261,7 +261,7 @@ impl Outputs {
             || self.items.len() > limits.outputs
     }
 
-    /// The names of the displays that can be updated.
+    /// The ids of displays that can be updated.
     pub(crate) fn display_ids(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|item| match item {
             Item::Rich(rich) => rich.display_id.as_deref(),
@@ -269,7 +269,7 @@ impl Outputs {
         })
     }
 
-    /// The outputs one by one, as they are kept.
+    /// The outputs one by one, as far as they are kept.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.items.iter().map(|item| match item {
             Item::Text(text) => Piece::Text {
@@ -312,7 +312,7 @@ impl Outputs {
     fn push_text(&mut self, name: &str, text: &str) {
         self.clear_if_due();
         let name = stream_name(name);
-        // The beginning that stays is not written on.
+        // The kept beginning is not appended to.
         let free = self.cut.map_or(0, |cut| cut.at);
         let last = self.items.len().checked_sub(1).filter(|&last| last >= free);
         let merges = last.and_then(|last| self.items.get(last));
@@ -355,8 +355,8 @@ impl Item {
 }
 
 impl Rich {
-    /// Keeps only the representations that `stays` says, given MIME type and weight; of an error its message and the
-    /// end of its traceback. Returns how many bytes that cost.
+    /// Drops the representations for which `stays` returns false, given MIME type and weight; an error keeps its
+    /// message and the end of its traceback. Returns the bytes removed.
     fn shorten(&mut self, stays: impl Fn(&str, usize) -> bool) -> usize {
         let mut gone = 0;
         match &mut self.output {
@@ -457,7 +457,7 @@ impl Kept {
     }
 }
 
-/// What a value costs, in memory or in the file of the notebook.
+/// The cost of a value, in memory or in the notebook file.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => VALUE,
@@ -476,7 +476,7 @@ fn object_weight(object: &Map<String, Value>) -> usize {
         .sum()
 }
 
-/// Bytes of the text in a value, which is nearly all of it.
+/// Bytes of the text in a value, which is most of its size.
 fn length(value: &Value) -> usize {
     value.as_str().map_or_else(|| weight(value), str::len)
 }

@@ -1,9 +1,9 @@
 //! Parameters of a notebook, as papermill has them: typed from the command line or a file, and injected as a cell.
 //!
-//! Invariants: values are held as they were typed (integers of any size, NaN), and every value becomes code that gives
-//! that value in the kernel's language, or an error; never code of somebody else's, for text is always quoted.
+//! Invariants: values are held as typed (integers of any size, NaN), and every value becomes code for exactly that
+//! value in the kernel's language, or an error. Text is always quoted, so a value cannot inject code.
 //!
-//! Deliberately not here: files and the command line.
+//! Not here: files and the command line.
 
 mod declared;
 mod translate;
@@ -39,13 +39,13 @@ pub enum ParamValue {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters(Vec<(String, ParamValue)>);
 
-/// The cell that names parameters and their defaults is tagged so.
+/// Tag of the cell that declares parameters and their defaults.
 pub const PARAMETERS: &str = "parameters";
-/// The cell that gives them other values is tagged so.
+/// Tag of the cell that overrides them.
 pub const INJECTED: &str = "injected-parameters";
 
 impl Parameters {
-    /// Sets one; a later value takes the place of an earlier one.
+    /// Sets a parameter; a later value replaces an earlier one.
     pub fn set(&mut self, name: String, value: ParamValue) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
@@ -70,7 +70,7 @@ impl Parameters {
         })
     }
 
-    /// The names in `text` that [`Parameters::fill`] would leave in their braces, each once.
+    /// The placeholders in `text` that [`Parameters::fill`] would leave unfilled, each once.
     pub fn missing<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let is_name = |name: &&str| {
             let mut letters = name.chars();
@@ -92,7 +92,7 @@ impl Parameters {
         names
     }
 
-    /// As a notebook's metadata has them.
+    /// The parameters as notebook metadata.
     fn to_json(&self) -> Value {
         let values = self.iter();
         Value::Object(
@@ -104,8 +104,8 @@ impl Parameters {
 }
 
 impl ParamValue {
-    /// A value from the command line, typed as papermill's `-p` does it: Python's words for true, false and nothing,
-    /// what Python reads as a number, else text.
+    /// Types a value from the command line as papermill's `-p` does: Python's words for true, false and none, anything
+    /// Python reads as a number, else text.
     pub fn typed(text: &str) -> Self {
         match text {
             "True" => Self::Bool(true),
@@ -137,7 +137,7 @@ impl ParamValue {
         }
     }
 
-    /// As JSON. What JSON has no number for is text.
+    /// As JSON. A number that JSON cannot represent becomes text.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -160,7 +160,7 @@ impl ParamValue {
         }
     }
 
-    /// As Python prints it, for names of files.
+    /// The value as Python prints it, for file names.
     fn shown(&self) -> String {
         match self {
             Self::Null => "None".to_owned(),
@@ -174,7 +174,7 @@ impl ParamValue {
     }
 }
 
-/// What Python's `int()` takes: digits with single underscores, a sign, space around.
+/// Parses what Python's `int()` accepts: digits with single underscores, a sign, surrounding space.
 fn int(text: &str) -> Option<ParamValue> {
     let text = text.trim();
     let (sign, digits) = match text.strip_prefix('-') {
@@ -193,14 +193,14 @@ fn int(text: &str) -> Option<ParamValue> {
     }))
 }
 
-/// What Python's `float()` takes.
+/// Parses what Python's `float()` accepts.
 fn float(text: &str) -> Option<ParamValue> {
     let text = without_underscores(text.trim())?;
-    // Rust takes the same words (`inf`, `infinity`, `nan`, in any case) and forms (`1.`, `.5`, `1e5`).
+    // Rust accepts the same words (`inf`, `infinity`, `nan`, in any case) and forms (`1.`, `.5`, `1e5`).
     text.parse().ok().map(ParamValue::Float)
 }
 
-/// Underscores are only allowed between digits.
+/// Removes underscores; `None` if one is not between digits.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let digit = |at: Option<usize>| {
@@ -239,8 +239,8 @@ fn python_float(value: f64) -> String {
     }
 }
 
-/// Puts a cell with `source` where papermill puts it: in the place of an earlier injected cell, else after the cell
-/// tagged `parameters`, else at the top. Returns whether there was one of these cells.
+/// Puts a cell with `source` where papermill does: in place of an earlier injected cell, else after the cell tagged
+/// `parameters`, else at the top. Returns whether one of these cells existed.
 pub fn inject(
     notebook: &mut Notebook,
     source: String,

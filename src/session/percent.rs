@@ -1,10 +1,10 @@
-//! Scripts in percent format (`# %%`), as jupytext, VS Code and Spyder have them, as cells.
+//! Reads scripts in percent format (`# %%`), as written by jupytext, VS Code and Spyder, as cells.
 //!
-//! Understood: cell markers with a title, `[markdown]`, `[raw]` and metadata (`tags=["a"]`, or a JSON object), nbconvert's
-//! `# In[3]:`, Markdown as comments or as a string in triple quotes, magics behind a comment (`# %matplotlib inline`,
-//! `# !ls`), `language="bash"`, and a YAML header of which the kernelspec counts.
+//! Supported: cell markers with a title, `[markdown]`, `[raw]` and metadata (`tags=["a"]`, or a JSON object),
+//! nbconvert's `# In[3]:`, Markdown as comments or as a string in triple quotes, commented magics (`# %matplotlib
+//! inline`, `# !ls`), `language="bash"`, and a YAML header, of which only the kernelspec is used.
 //!
-//! Deliberately not here: writing it (`sponde export`), other formats of jupytext.
+//! Not here: writing the format (`sponde export`), and jupytext's other formats.
 
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ enum CellMarker {
     Raw,
 }
 
-/// What begins a comment in files with this ending; `None` if we do not know.
+/// The comment marker for files with this extension; `None` if unknown.
 pub fn comment_of(extension: &str) -> Option<&'static str> {
     Some(match extension.to_ascii_lowercase().as_str() {
         "py" | "r" | "jl" | "sh" | "bash" | "zsh" | "rb" | "pl" | "ps1" | "gnuplot" | "gp"
@@ -47,7 +47,7 @@ pub fn comment_of(extension: &str) -> Option<&'static str> {
     })
 }
 
-/// The language of files with this ending, as kernelspecs name it.
+/// The language for this file extension, as kernelspecs name it.
 pub fn language_of(extension: &str) -> Option<&'static str> {
     Some(match extension.to_ascii_lowercase().as_str() {
         "py" => "python",
@@ -72,8 +72,8 @@ pub fn language_of(extension: &str) -> Option<&'static str> {
     })
 }
 
-/// The cells of `text`, if it has a marker or a header of jupytext's. `has_kernel` says for which languages of marked
-/// cells there is a kernel; the others become cell magics.
+/// The cells of `text`, if it has a marker or a jupytext header. `has_kernel` tells whether a language has a kernel;
+/// cells in other languages become cell magics.
 pub fn parse(
     text: &str,
     comment: &str,
@@ -103,7 +103,7 @@ pub fn parse(
     Some(Script { kernelspec, cells })
 }
 
-/// The kernelspec of the header, and the lines behind it.
+/// The kernelspec of the header, and the lines after it.
 fn header<'a>(lines: &'a [&'a str], comment: &str) -> (Option<Map<String, Value>>, &'a [&'a str]) {
     let uncommented = |line: &str| uncomment(line, comment).map(str::to_owned);
     let begins = lines.iter().position(|line| {
@@ -150,7 +150,7 @@ fn field<'a>(value: &'a ParamValue, name: &str) -> Option<&'a ParamValue> {
         .map(|(_, value)| value)
 }
 
-/// A comment without its mark and one space; `None` for other lines.
+/// A comment without its marker and one space; `None` for other lines.
 fn uncomment<'a>(line: &'a str, comment: &str) -> Option<&'a str> {
     let text = line.strip_prefix(comment)?;
     Some(text.strip_prefix(' ').unwrap_or(text).trim_end())
@@ -191,7 +191,7 @@ fn marker(line: &str, comment: &str) -> Option<Marker> {
     })
 }
 
-/// `tags=["a"] name="b"` behind a title, or a JSON object.
+/// Metadata after a title: `tags=["a"] name="b"`, or a JSON object.
 fn metadata(text: &str) -> Map<String, Value> {
     if let Some(at) = text.find('{')
         && !text.get(..at).unwrap_or_default().contains('=')
@@ -222,7 +222,7 @@ fn metadata(text: &str) -> Map<String, Value> {
     found
 }
 
-/// A cell of these lines; none for nothing in front of the first marker.
+/// A cell of these lines; `None` if there is nothing before the first marker.
 fn cell(
     marker: Option<&Marker>,
     body: &[&str],
@@ -261,7 +261,7 @@ fn cell(
     Some(cell)
 }
 
-/// A cell of another language than the script's: its lines are comments.
+/// A cell in another language than the script's, whose lines are comments.
 fn in_language(
     language: &str,
     body: &[&str],
@@ -288,7 +288,7 @@ fn in_language(
     cell
 }
 
-/// Comments as text; a string in triple quotes as what is in it.
+/// Comments, or a string in triple quotes, as Markdown.
 fn prose(body: &[&str], comment: &str) -> String {
     let whole = body.join("\n");
     for quotes in ["\"\"\"", "'''"] {
@@ -306,7 +306,7 @@ fn prose(body: &[&str], comment: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Code, with magics and shell commands taken out of their comments.
+/// Code, with commented magics and shell commands uncommented.
 fn magics(body: &[&str], comment: &str) -> String {
     let lines = body.iter().map(|line| match uncomment(line, comment) {
         Some(text) if is_magic(text) => text,

@@ -1,5 +1,5 @@
-//! What a figure was drawn from: the same as a vector graphic, and the data of its lines, bars and points. It comes beside the
-//! picture, in a type of ours, and is kept in files of its own.
+//! The source of a figure of matplotlib: a vector graphic, its chart, and the data of its lines, bars and points. It arrives
+//! beside the picture under a MIME type of Sponde's; graphic and data are kept in files of their own.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,28 @@ use serde_json::Value;
 
 use crate::jupyter::mime::MimeBundle;
 
-/// Series that are told in words.
+/// Maximum series described in words.
 const TOLD: usize = 6;
-/// Characters of a title or a name in words.
+/// Maximum characters of a title or a name in words.
 const NAME: usize = 60;
 
-/// How it comes.
+/// MIME type of the source.
 pub const PLOT: &str = "application/vnd.sponde.plot+json";
 
-/// What a figure was drawn from.
+/// The source of a figure.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PlotSource {
     /// The figure as a vector graphic, unless it has too many points for one.
     pub svg: Option<String>,
+    /// The figure as typed data (`session::chart`).
+    pub chart: Option<Value>,
+    /// What could not be found of it, and why.
+    pub problems: Vec<String>,
     series: Vec<Series>,
 }
 
-/// A line, the bars of one colour, a cloud of points.
+/// A line, the bars of one colour, or a scatter plot's points.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Series {
@@ -40,12 +44,12 @@ struct Series {
 }
 
 impl PlotSource {
-    /// Takes it out of an output.
+    /// Removes the source from an output.
     pub fn take_from(data: &mut MimeBundle) -> Option<Self> {
         serde_json::from_value(data.remove(PLOT)?).ok()
     }
 
-    /// The data as CSV, one row for each point; `None` for a plot without points.
+    /// The data as CSV, one row per point; `None` for a plot without points.
     pub fn csv(&self) -> Option<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let head = [
@@ -75,7 +79,8 @@ impl PlotSource {
 }
 
 impl PlotSource {
-    /// What the figure shows, in a sentence for each series, for who does not see it; `None` for a plot without points.
+    /// Describes the figure with a sentence per series, for models that cannot see it; `None` for a plot without
+    /// points.
     pub fn words(&self) -> Option<String> {
         let told: Vec<String> = self.series.iter().take(TOLD).map(Series::words).collect();
         if told.is_empty() {
@@ -137,7 +142,7 @@ impl Series {
     }
 }
 
-/// A text of the figure's, on one line.
+/// A text of the figure, shortened to one line.
 fn short(text: &str) -> String {
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(NAME) {
@@ -146,7 +151,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// With at most six digits that say something.
+/// The number with at most six significant digits.
 fn number(value: f64) -> String {
     let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
     rounded.to_string()
@@ -160,7 +165,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// A text that no spreadsheet takes for a formula.
+/// Text that no spreadsheet reads as a formula.
 fn cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return format!("'{text}");

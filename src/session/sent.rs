@@ -1,4 +1,4 @@
-//! What the model was sent of the results of cells: sent once, it is sent again byte for byte.
+//! The results of cells as they were sent to the model; they are sent again byte for byte.
 
 use std::collections::HashMap;
 
@@ -6,33 +6,33 @@ use super::compaction::{Compaction, Measure};
 use super::transcript::Cell;
 use crate::llm::types::Part;
 
-/// What a model was told of a code cell.
+/// The result of one code cell as sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SentResult {
-    /// The answer to the call.
+    /// The content of the tool result.
     pub parts: Vec<Part>,
     /// Whether the call failed.
     pub is_error: bool,
-    /// Whether of its outputs there is only a note.
+    /// Whether the outputs were reduced to a note.
     pub is_folded: bool,
 }
 
-/// What a model was told of code cells: said once, it is said again byte for byte, whatever comes of them later.
+/// Results sent so far. A result is repeated byte for byte, even if the cell changes later.
 #[derive(Debug, Default)]
 pub struct SentResults(pub(super) HashMap<String, SentResult>);
 
 impl SentResults {
-    /// What was said of a cell.
+    /// What was sent for a cell.
     pub fn of(&self, cell: &str) -> Option<&SentResult> {
         self.0.get(cell)
     }
 
-    /// There is more to be said of a cell.
+    /// Forgets a cell's result, because there is more to send.
     pub fn again(&mut self, cell: &str) {
         self.0.remove(cell);
     }
 
-    /// Cells up to the one named `through` were compacted: pictures need not wait in memory any more.
+    /// Cells up to the one named `through` were compacted: their pictures are dropped from memory.
     pub fn compacted(&mut self, cells: &[Cell], compaction: &Compaction) {
         for cell in cells {
             match compaction.measure {
@@ -52,18 +52,18 @@ impl SentResults {
         }
     }
 
-    /// Forgets all.
+    /// Forgets everything.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Bytes of a result that are short enough to stay.
+/// Results up to this many bytes are kept whole.
 const SHORT: usize = 240;
-/// Bytes of a longer one's first and last line that stay.
+/// Bytes kept of a longer result's first and last line.
 const LINE: usize = 100;
 
-/// A result as a short note.
+/// Reduces a result to a short note.
 pub(super) fn folded(parts: &[Part]) -> Vec<Part> {
     let mut text = String::new();
     let mut pictures = 0;

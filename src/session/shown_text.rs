@@ -1,4 +1,4 @@
-//! What a person reads of an output that is no picture.
+//! The text that a person sees for an output that is not a picture.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::summarize;
 use super::visual::Visual;
 use crate::jupyter::mime::{self, Audience, MimeBundle, joined};
 
-/// What a person reads of a display that is no picture.
+/// The text for a display that is not a picture.
 pub fn shown_text(data: &MimeBundle) -> String {
     if let Some(words) = Visual::of(data).and_then(|visual| summarize::visual(visual, data)) {
         return words;

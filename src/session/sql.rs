@@ -1,21 +1,22 @@
 //! SQL in a Python kernel: a cell that begins with `%%sql` (docs/sql.md, docs/adr/0025).
 //!
-//! A kernel that we run gets the magic from us. Elsewhere nobody knows it, so a notebook's first SQL cell has before it a
-//! cell that defines a plainer one where none is there. That cell is part of the transcript, and neither shown nor told.
+//! Sponde defines the magic in kernels it starts. Other kernels lack it, so the notebook's first SQL cell is preceded
+//! by a cell that defines a simpler one if the magic is missing. That cell is part of the transcript, but is neither
+//! displayed nor sent to the model.
 
-/// The cell that lets SQL cells run anywhere.
+/// The cell that lets SQL cells run in any kernel.
 pub const SETUP: &str = include_str!("sql/notebook.py");
 
-/// What our own kernels get.
+/// The magic for Sponde's own kernels.
 pub const MAGIC: &str = include_str!("sql/magic.py");
 
 /// The language's name, for people and models.
 pub const LANGUAGE: &str = "sql";
 
-/// How a SQL cell begins.
+/// Prefix of a SQL cell.
 const BEGINS: &str = "%%sql";
 
-/// Whether Python hands this cell to SQL.
+/// Whether this cell runs as SQL.
 pub fn is_cell(source: &str) -> bool {
     let rest = source.trim_start().strip_prefix(BEGINS);
     rest.is_some_and(|rest| rest.starts_with(char::is_whitespace))
@@ -27,7 +28,7 @@ pub fn is_setup(source: &str) -> bool {
     line(source) == line(SETUP)
 }
 
-/// SQL that a person typed behind `%%sql`: with the magic's words in its first line, or without.
+/// SQL that a person typed after `%%sql`, with or without the magic's arguments in its first line.
 pub fn typed(code: &str) -> String {
     const STATEMENTS: [&str; 12] = [
         "select", "with", "from", "values", "explain", "show", "describe", "create", "copy",
@@ -47,7 +48,7 @@ pub fn typed(code: &str) -> String {
     }
 }
 
-/// SQL as a cell of Python: what begins like one stays.
+/// Wraps SQL in a Python cell, unless it already is one.
 pub fn cell(code: &str) -> String {
     if is_cell(code) {
         return code.trim_start().to_owned();

@@ -1,8 +1,8 @@
-//! Outputs -> what a model gets to read: short text, and pictures for models that see (docs/limits.md).
+//! Outputs -> what the model reads: short text, and pictures for models with vision (docs/limits.md).
 //!
-//! Text is capped at head and tail; what is hidden is named by its lines, and a model that can is told how to read
-//! them. Colours are taken out. Of a traceback the person's own frames, the last one and the message stay, because that is where the
-//! cause is. A data frame is its plain text, never HTML; a chart is what is drawn in it, never its data.
+//! Long text keeps its head and tail; a note names the hidden lines and, if the model has the tool, how to read them.
+//! Colours are removed. A traceback keeps the person's own frames, the last frame and the message, because that is
+//! where the cause is. A data frame is sent as its plain text, never HTML; a chart as a description, never its data.
 
 mod chart;
 mod html;
@@ -27,25 +27,25 @@ pub use picture::{ImagePreparer, Seen, decoded, forget};
 use text::Sheet;
 pub use text::{Lines, Wanted, head_and_tail, lines, plain, read};
 
-/// Bytes of the words for a picture that is not seen.
+/// Maximum bytes of the description of a picture that is not sent.
 const ALT: usize = 1000;
 
-/// How much a model gets, and what it can do.
+/// How much output a model gets, and what it can do.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget<'a> {
-    /// Bytes of text of one cell's outputs.
+    /// Bytes of text for one cell's outputs.
     pub text: usize,
-    /// Looks at pictures for a model that sees.
+    /// Prepares pictures for a model with vision.
     pub preparer: Option<&'a ImagePreparer>,
-    /// For small models: no stderr, of an error only its line and its message.
+    /// For small models: no stderr, and of an error only its line and its message.
     pub brief: bool,
-    /// Whether it can read what is hidden.
+    /// Whether the model has the tool to read hidden output.
     pub reads: bool,
-    /// What it was told before.
+    /// Results that were sent before.
     pub said: Option<&'a SentResults>,
 }
 
-/// The answer to the call that wrote `cell`, whose id is `id`, and whether it failed.
+/// The tool result for `cell`, whose id is `id`, and whether it is an error.
 pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool) {
     let outputs = |cell: &CodeCell| {
         let all = cell.outputs.to_notebook();
@@ -92,7 +92,7 @@ pub fn result(id: &str, cell: &CodeCell, budget: Budget<'_>) -> (Vec<Part>, bool
     (parts, is_error)
 }
 
-/// Outputs by themselves.
+/// Summarises outputs without their cell.
 pub fn outputs(outputs: &[Output], budget: Budget<'_>) -> Vec<Part> {
     let budget = Budget {
         reads: false,
@@ -101,7 +101,7 @@ pub fn outputs(outputs: &[Output], budget: Budget<'_>) -> Vec<Part> {
     Summary::of(outputs, &[], budget).parts("", budget)
 }
 
-/// All text of a cell's outputs, as [`result`] counts its lines; tracebacks are whole.
+/// All text of a cell's outputs with whole tracebacks, numbered as [`result`] counts lines.
 pub fn whole_text(cell: &CodeCell) -> String {
     let budget = Budget {
         text: usize::MAX,
@@ -117,7 +117,7 @@ pub fn whole_text(cell: &CodeCell) -> String {
         .to_owned()
 }
 
-/// `None` if all went well; the words may be empty when the outputs say it all.
+/// `None` if the code succeeded; the text may be empty when the outputs already explain the failure.
 fn verdict_note(verdict: &Verdict, language: Option<&str>) -> Option<String> {
     Some(match verdict {
         Verdict::Ok => return None,
@@ -140,11 +140,11 @@ fn verdict_note(verdict: &Verdict, language: Option<&str>) -> Option<String> {
 #[derive(Debug, Default)]
 struct Summary {
     sheet: Sheet,
-    /// Encoded, in order; for a model that sees.
+    /// Encoded pictures in order, for a model with vision.
     pictures: Vec<Vec<u8>>,
-    /// Pictures so far, seen or not.
+    /// Pictures so far, sent or not.
     count: usize,
-    /// Outputs so far that go to files: pictures, charts, HTML.
+    /// Outputs so far that are kept as files: pictures, charts, HTML.
     files: usize,
 }
 
@@ -179,7 +179,7 @@ impl Summary {
         summary
     }
 
-    /// One text, then pictures.
+    /// One text part, then the pictures.
     fn parts(self, id: &str, budget: Budget<'_>) -> Vec<Part> {
         let text = self.sheet.shown(budget.text, budget.reads.then_some(id));
         let mut parts = Vec::new();
@@ -289,7 +289,7 @@ impl Summary {
             .preparer
             .is_some_and(|preparer| preparer.see(&bytes).is_some());
         let mut note = format!("[plot {} shown to the user{size}", self.count);
-        // What a library says about it: `Figure size 640x480 with 2 Axes`.
+        // The library's own description: `Figure size 640x480 with 2 Axes`.
         let words = data.text_of(TEXT_PLAIN).unwrap_or_default();
         let words = words.trim().trim_matches(['<', '>']);
         if !seen && words.contains(" with ") && words.len() < 100 && !words.contains('\n') {
@@ -300,7 +300,7 @@ impl Summary {
         }
         if !seen {
             note.push_str("; you cannot see it");
-            // What the library wrote could be anything.
+            // A library's alternative text has no length limit.
             if let Some(alt) = alt {
                 let _ = write!(
                     note,
@@ -318,7 +318,7 @@ impl Summary {
 
     fn text(&mut self, data: &MimeBundle) {
         match data.richest_for(Audience::Model) {
-            // What only loads scripts.
+            // HTML that only loads scripts.
             Some(("text/html", html)) => {
                 self.sheet
                     .push(&html::text(&joined(html).unwrap_or_default()));
@@ -335,15 +335,15 @@ impl Summary {
     }
 }
 
-/// A chart, a vector graphic or HTML in words for a person; `None` for a picture.
+/// Describes a chart, a vector graphic or HTML for a person; `None` for a picture.
 pub fn visual(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
     let words = chart::of_bundle(data).or_else(|| words_of(visual, data))?;
     Some(words.replacen(SHOWN, "", 1).replacen(NOT_DRAWN, "", 1))
 }
 
-/// What the words for a model say of something that a person can look at.
+/// Tells the model that the user sees the output.
 const SHOWN: &str = " shown to the user";
-/// What they say of a graphic.
+/// Tells the model that it does not get to see a graphic.
 const NOT_DRAWN: &str = "; it is not drawn for you";
 
 fn words_of(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
@@ -361,7 +361,7 @@ fn words_of(visual: Visual<'_>, data: &MimeBundle) -> Option<String> {
     }
 }
 
-/// A terminal does not draw it: what the person has is a file.
+/// Corrects the description for a terminal, which does not draw the output: the person has a file.
 fn truly_shown(words: &str, visual: Visual<'_>, place: Option<&OutputFolderPath>) -> String {
     let Some(place) = place else {
         return words.replacen(SHOWN, "", 1);
@@ -373,7 +373,7 @@ fn truly_shown(words: &str, visual: Visual<'_>, place: Option<&OutputFolderPath>
     words.replacen(SHOWN, &shown, 1)
 }
 
-/// Pixels, from the header alone.
+/// Width and height in pixels, from the header alone.
 fn imagesize(encoded: &[u8]) -> Option<(u32, u32)> {
     image::ImageReader::new(std::io::Cursor::new(encoded))
         .with_guessed_format()
@@ -382,7 +382,8 @@ fn imagesize(encoded: &[u8]) -> Option<(u32, u32)> {
         .ok()
 }
 
-/// What plotting calls return and nobody asked for: `[<matplotlib.lines.Line2D object at 0x...>]`, `Text(0.5, 1.0, ..)`.
+/// Whether the text is only the repr of what a plotting call returned: `[<matplotlib.lines.Line2D object at 0x...>]`,
+/// `Text(0.5, 1.0, ..)`.
 fn names_an_object(text: &str) -> bool {
     let text = text.trim_start();
     [
@@ -401,7 +402,7 @@ fn names_an_object(text: &str) -> bool {
     .any(|start| text.starts_with(start))
 }
 
-/// The line of the cell that failed and the message.
+/// The failing line of the cell, and the message.
 fn brief_error(ename: &str, evalue: &str, traceback: &[String]) -> String {
     const MESSAGE: usize = 200;
     let whole = plain(&traceback.join("\n"));
@@ -612,7 +613,7 @@ mod tests {
             text.starts_with("[21 lines of 41 are hidden here, parts of the traceback, "),
             "{text}"
         );
-        // However much was printed before it.
+        // The error is reported however much was printed before it.
         let flood = "x\n".repeat(100_000);
         let outputs = [Output::stream("stdout", flood), error[0].clone()];
         for budget in [

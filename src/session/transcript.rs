@@ -1,12 +1,12 @@
 //! The conversation: cells in order, changed only through [`Transcript::apply`].
 //!
-//! What a person asks, what the model answers and the code that ran are all cells. A model's reply can be text and
-//! several calls; cells of one reply share their `step`, so that the prompt can be rebuilt exactly.
+//! Questions, answers and executed code are all cells. A model's reply can contain text and several calls; cells of one
+//! reply share their `step`, so that the prompt can be rebuilt exactly.
 //!
-//! An edit costs the same however long the session is: cells are found by id at once, and what all of them keep is
-//! counted along.
+//! The cost of an edit does not depend on the length of the session: cells are indexed by id, and the total size of
+//! outputs is maintained incrementally.
 //!
-//! What an edit may and may not become is said in [`edit`](Edit): they are the journal's records.
+//! [`Edit`] says how edits may evolve: they are the journal's records.
 
 mod accounts;
 mod apply;
@@ -37,14 +37,14 @@ pub use edit::{Edit, EditError};
 pub(super) use restored::Restored;
 pub use status::CellStatus;
 
-/// A session's conversation. Two are equal if they say the same, however they came to it.
+/// A session's conversation. Two transcripts are equal if their content is, whatever edits produced it.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     cells: Cells,
     revision: u64,
     kernel: Option<KernelIdentity>,
     others: Vec<KernelIdentity>,
-    /// Who answers, and the first step that did; latest last.
+    /// The models that answered, with the first step of each; the latest is last.
     models: Vec<(String, u32)>,
     accounts: Accounts,
     natives: BTreeMap<u32, Native>,
@@ -193,7 +193,7 @@ pub enum CodeStatus {
 }
 
 impl Transcript {
-    /// An empty one that keeps outputs within `limits`.
+    /// An empty transcript that keeps outputs within `limits`.
     pub fn new(limits: OutputLimits) -> Self {
         Self {
             limits,
@@ -206,32 +206,32 @@ impl Transcript {
         self.cells.list()
     }
 
-    /// One cell.
+    /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&Cell> {
         self.cells.get(id)
     }
 
-    /// Where a cell is among the others.
+    /// The index of the cell with this id.
     pub fn position(&self, id: &str) -> Option<usize> {
         self.cells.position(id)
     }
 
-    /// The first cell that changed since [`Transcript::settle`]; a number of cells if none did.
+    /// The index of the first cell that changed since [`Transcript::settle`]; the number of cells if none did.
     pub fn changed_from(&self) -> usize {
         self.cells.changed_from()
     }
 
-    /// What is there now is kept elsewhere: only later changes count as such.
+    /// Marks the current state as saved: only later changes count in [`Transcript::changed_from`].
     pub fn settle(&mut self) {
         self.cells.settle();
     }
 
-    /// Bytes of all outputs, as the limits count them.
+    /// Bytes of all outputs, as the limits measure them.
     pub fn bytes(&self) -> usize {
         self.cells.bytes()
     }
 
-    /// Edits that make an empty transcript equal to this one.
+    /// Edits that turn an empty transcript into this one.
     pub fn snapshot(&self) -> impl Iterator<Item = Edit> {
         let Self {
             cells,
@@ -264,17 +264,17 @@ impl Transcript {
             .chain(std::iter::once(accounts))
     }
 
-    /// One code cell.
+    /// The code of the cell with this id, if it is a code cell.
     pub fn code(&self, id: &str) -> Option<&CodeCell> {
         self.cell(id)?.code()
     }
 
-    /// How many edits were applied.
+    /// The number of edits applied.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The main kernel, once it is known.
+    /// The main kernel, once known.
     pub fn kernel(&self) -> Option<&KernelIdentity> {
         self.kernel.as_ref()
     }
@@ -289,12 +289,12 @@ impl Transcript {
         self.models.last().map(|(name, _)| name.as_str())
     }
 
-    /// The models that have answered, and the first step of each; more than one if it was changed.
+    /// The models that answered, with the first step of each; more than one if the model was changed.
     pub fn models(&self) -> &[(String, u32)] {
         &self.models
     }
 
-    /// The model that gave reply number `step`.
+    /// The model that wrote reply number `step`.
     pub fn model_of(&self, step: u32) -> Option<&str> {
         let mut latest = self.models.iter().rev();
         latest
@@ -311,7 +311,7 @@ impl Transcript {
         })
     }
 
-    /// The words of `cell` are of a reply that broke off.
+    /// Marks the text of `cell` as a reply that broke off.
     fn cut_off(&mut self, cell: &str, reason: &str) -> Result<(), EditError> {
         let found = self
             .cell(cell)
@@ -352,7 +352,7 @@ impl PartialEq for Transcript {
     fn eq(&self, other: &Self) -> bool {
         let Self {
             cells,
-            // How it came to be, not what it is.
+            // The revision counts edits; it is not content.
             revision: _,
             kernel,
             others,
@@ -476,12 +476,12 @@ mod tests {
             [1, 2, 3].map(|step| transcript.native(step).cloned()),
             [Some(native("1")), None, None]
         );
-        // Who was chosen goes on.
+        // The chosen model is kept.
         assert_eq!(
             transcript.models(),
             [("a/one".to_owned(), 1), ("b/two".to_owned(), 2)]
         );
-        // A session that goes on from here gives the number again.
+        // A session that continues from here reuses the number.
         assert_eq!(transcript.last_step(), 1);
     }
 

@@ -1,4 +1,5 @@
-//! Outputs that a terminal cannot show as text: pictures, charts, HTML. Each goes to a file that a person can open.
+//! Outputs that a terminal cannot show as text: pictures, charts, HTML. Each is written to a file that a person can
+//! open.
 
 use std::borrow::Cow;
 
@@ -6,26 +7,26 @@ use serde_json::Value;
 
 use crate::jupyter::mime::{self, Audience, IMAGE_SVG, MimeBundle, TEXT_HTML, joined};
 
-/// Where pages of charts find what draws them: the version that the plotly of our environment brings, which a test compares.
+/// The script that draws charts in the exported pages, in the version that the plotly of our environment has; a test compares.
 const PLOTLY: &str = "https://cdn.plot.ly/plotly-4.1.1.min.js";
 /// The same for Vega and Vega-Lite.
 const PACKAGES: &str = "https://cdn.jsdelivr.net/npm";
 
-/// What an output is that needs a file.
+/// The kind of an output that needs a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Visual<'a> {
-    /// An image of pixels, and its type.
+    /// A raster image, and its MIME type.
     Raster(&'static str),
-    /// A chart that a script draws: its type and its JSON.
+    /// A chart that a script draws: its MIME type and its JSON.
     Chart(&'a str, &'a Value),
     /// A vector graphic.
     Svg,
-    /// HTML that no text stands for.
+    /// HTML without a text alternative.
     Html,
 }
 
 impl<'a> Visual<'a> {
-    /// What `data` is, if text does not say it.
+    /// The kind of `data`, unless its text suffices.
     pub fn of(data: &'a MimeBundle) -> Option<Self> {
         if let Some(mime) = data.raster() {
             return Some(Self::Raster(mime));
@@ -33,7 +34,7 @@ impl<'a> Visual<'a> {
         if let Some((mime, value)) = data.iter().find(|(mime, value)| draws(mime, value)) {
             return Some(Self::Chart(mime, value));
         }
-        // A graphic that comes with text is one nevertheless; a table that does is told by its text.
+        // A graphic with text is still a graphic; a table with text is represented by the text.
         if data.contains(IMAGE_SVG) {
             return Some(Self::Svg);
         }
@@ -41,7 +42,7 @@ impl<'a> Visual<'a> {
         (mime == TEXT_HTML && is_visible(&joined(html)?)).then_some(Self::Html)
     }
 
-    /// The extension of its file, and what is in it; `None` if the output is broken.
+    /// The file's extension and content; `None` if the output is invalid.
     pub fn file(self, data: &MimeBundle) -> Option<(&'static str, Vec<u8>)> {
         match self {
             Self::Raster(mime) => {
@@ -64,7 +65,7 @@ fn draws(mime: &str, value: &Value) -> bool {
     value.is_object() && kinds.iter().any(|kind| mime.starts_with(kind))
 }
 
-/// Whether there is more in it than scripts and styles, which libraries send ahead.
+/// Whether it contains more than the scripts and styles that libraries send first.
 fn is_visible(html: &str) -> bool {
     let mut rest = Cow::Borrowed(html);
     for element in ["script", "style"] {
@@ -86,14 +87,14 @@ fn page(body: &str) -> String {
 }
 
 fn page_of_chart(mime: &str, chart: &Value) -> String {
-    // As a literal in a script: nothing in it ends the element.
+    // A script literal: nothing in it can end the element.
     let json = chart.to_string().replace('<', "\\u003c");
     let script = |from: &str| format!("<script src=\"{from}\"></script>\n");
     let (scripts, draw) = if mime.starts_with(mime::PLOTLY_PREFIX) {
         let draw = "Plotly.newPlot(\"chart\", chart.data, chart.layout, chart.config)";
         (script(PLOTLY), draw)
     } else {
-        // `application/vnd.vegalite.v5+json`: the version of the library that reads it.
+        // `application/vnd.vegalite.v5+json` names the version of the library that reads it.
         let lite = mime.strip_prefix(mime::VEGALITE_PREFIX);
         let major = lite.and_then(|rest| {
             rest.strip_prefix('v')?
@@ -179,7 +180,7 @@ mod tests {
             );
             assert_eq!(crate::session::shown_text::shown_text(&data), text);
         }
-        // A table with its text, and a library's scripts.
+        // A table that comes with text, and a library's scripts.
         for data in [
             vec![html, ("text/plain", json!("   a  b"))],
             vec![(

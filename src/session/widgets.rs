@@ -1,8 +1,8 @@
-//! The state of widgets (ipywidgets), so that an executed notebook shows them without a kernel: kept as it comes, and
+//! The state of widgets (ipywidgets), so that an executed notebook shows them without a kernel: kept as received, and
 //! written as `metadata.widgets` (the schema of @jupyter-widgets, version 2), as nbclient does.
 //!
-//! An `Output` widget takes over what its cell puts out while it is entered: a front end does that, so we do.
-//! Bounded: what a kernel says about widgets beyond a limit is not kept.
+//! An `Output` widget captures its cell's output while it is entered; front ends implement that, so we do. Bounded:
+//! widget state beyond a limit is dropped.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{OutputLimits, Outputs};
 use crate::jupyter::nbformat::Output;
 use crate::kernel::{Comm, CommKind, OutputEvent};
 
-/// Bytes of messages, and widgets, that are taken in.
+/// Maximum bytes of messages, and maximum number of widgets.
 const BYTES: usize = 128 << 20;
 const WIDGETS: usize = 10_000;
 
@@ -26,7 +26,7 @@ const STATE: &str = "application/vnd.jupyter.widget-state+json";
 #[derive(Debug, Default)]
 pub struct Widgets {
     models: BTreeMap<String, Model>,
-    /// Which `Output` widgets take over what an execution puts out, the innermost last: (execution, widget).
+    /// `Output` widgets that capture an execution's output, the innermost last: (execution, widget).
     entered: Vec<(String, String)>,
     bytes: usize,
 }
@@ -34,15 +34,15 @@ pub struct Widgets {
 #[derive(Debug, Default)]
 struct Model {
     state: Map<String, Value>,
-    /// Binary values by their path.
+    /// Binary values by path.
     buffers: BTreeMap<String, Value>,
-    /// What an `Output` widget has taken over.
+    /// What an `Output` widget has captured.
     outputs: Option<Outputs>,
-    /// The kernel does not know all of it.
+    /// Has state that the kernel has not been sent.
     is_new: bool,
 }
 
-/// What a kernel must be told of a widget.
+/// A widget's state to send to the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WidgetState {
     /// The comm.
@@ -52,7 +52,7 @@ pub struct WidgetState {
 }
 
 impl Widgets {
-    /// Takes a message of the kernel in.
+    /// Handles a comm message from the kernel.
     pub fn comm(&mut self, comm: Comm) {
         let size = comm.buffers.iter().map(bytes::Bytes::len).sum::<usize>()
             + comm
@@ -112,7 +112,7 @@ impl Widgets {
         model.state.extend(state);
     }
 
-    /// Whether a widget takes over what `execution` puts out; if so it has taken `output`.
+    /// Whether a widget captures the output of `execution`; if so it has taken `output`.
     pub fn take(&mut self, execution: &str, output: &OutputEvent) -> bool {
         let mut entered = self.entered.iter().rev();
         let widget = entered.find(|(entered, _)| entered == execution);
@@ -131,8 +131,8 @@ impl Widgets {
         true
     }
 
-    /// What the kernel is to be told now: the outputs of widgets that have taken some over. While it runs a cell it
-    /// takes nothing, so this is for the end of one.
+    /// What to send to the kernel now: the outputs that widgets captured. A kernel does not read messages while it runs
+    /// a cell, so call this at the end of one.
     pub fn told(&mut self) -> Vec<WidgetState> {
         let mut all = Vec::new();
         for (id, model) in &mut self.models {
@@ -151,7 +151,7 @@ impl Widgets {
         all
     }
 
-    /// As notebooks have it in `metadata.widgets`; `None` if there are no widgets.
+    /// The state as a notebook's `metadata.widgets`; `None` if there are no widgets.
     pub fn metadata(self) -> Option<Value> {
         if self.models.is_empty() {
             return None;
@@ -180,7 +180,7 @@ impl Widgets {
     }
 }
 
-/// Bytes of a value, roughly.
+/// Approximate bytes of a value.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

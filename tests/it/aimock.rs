@@ -29,6 +29,11 @@ impl Aimock {
 
     /// Waits so many milliseconds before each piece of a reply.
     pub(crate) async fn start_with_pauses(fixtures: &Value, milliseconds: &str) -> Self {
+        Self::start_in_pieces(fixtures, milliseconds, "7").await
+    }
+
+    /// The same with pieces of so many characters.
+    pub(crate) async fn start_in_pieces(fixtures: &Value, milliseconds: &str, size: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("fixtures.json");
         std::fs::write(&file, json!({ "fixtures": fixtures }).to_string()).unwrap();
@@ -39,7 +44,7 @@ impl Aimock {
                 "--latency",
                 milliseconds,
                 "--chunk-size",
-                "7",
+                size,
                 "--fixtures",
             ])
             .arg(&file)

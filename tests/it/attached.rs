@@ -62,13 +62,13 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         ("/kernel", "> misbehave (misbehave)"),
         ("/model", "gpt-4o"),
         ("/show", "echo begun"),
-        ("!echo one", "output of cell "),
+        ("!echo one", "output 3 · misbehave ─"),
         ("/show", " · ok"),
-        ("/run 3", "output of cell 4 ─"),
+        ("/run 3", "output 4 · misbehave ─"),
         ("/edit 3", "two\r\n"),
         ("/files", "this session has changed no files"),
         ("/vars", "cannot list its variables"),
-        ("/open", "no plots or pages yet"),
+        ("/open 1", "cell 1 is words, and no code"),
         ("/checkpoints", "goes back to one"),
         ("/save out.md", "saved out.md"),
         ("/fork 2", "forked after 2 cells"),
@@ -124,6 +124,7 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
     for screen in [&one, &two] {
         assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
     }
+    assert!(two.all.contains("\u{1b}]2;sponde: "), "{:?}", two.all);
     assert!(sponde.read("out.md").contains("echo two"));
     let (_, status) = two.all.split_once("/status").unwrap();
     for words in [
@@ -135,5 +136,44 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         "sandbox: ",
     ] {
         assert!(status.contains(words), "{words}: {status:?}");
+    }
+}
+
+/// The question is asked in both terminals, and `/interrupt` in the other one ends the turn in both.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attached_terminal_can_interrupt() {
+    let arguments = json!({"code": "echo never"}).to_string();
+    let mock = Aimock::start(&json!([
+        {"match": {"turnIndex": 0}, "response": {"blocks": [
+            {"type": "toolCall", "name": "run_code", "arguments": arguments}]}},
+    ]))
+    .await;
+    let sponde = Sponde::new().with_model(&mock);
+    sponde.configure("approval = \"always\"\n");
+    let first = [
+        json!(["wait", PROMPT]),
+        json!(["type", "!echo begun\r"]),
+        json!(["wait", PROMPT]),
+        json!(["file", "attached"]),
+        json!(["type", "go\r"]),
+        json!(["wait", "Run it?"]),
+        json!(["wait", "interrupted"]),
+        json!(["wait", PROMPT]),
+    ];
+    let second = [
+        json!(["wait", PROMPT]),
+        json!(["touch", "attached"]),
+        json!(["wait", "Run it?"]),
+        json!(["type", "/"]),
+        json!(["wait", "instead:"]),
+        json!(["type", "interrupt\r"]),
+        json!(["wait", "interrupted"]),
+        json!(["wait", PROMPT]),
+    ];
+    let screens = attached(&sponde, &first, &second);
+    mock.stop().await;
+    for screen in screens {
+        assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+        assert!(!screen.all.contains("\u{1b}[0m\r\nnever"), "{}", screen.all);
     }
 }

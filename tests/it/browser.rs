@@ -158,6 +158,28 @@ impl Browser {
         }
     }
 
+    /// The isolated frame that has an element for `selector`.
+    pub(crate) async fn frame_with(&self, selector: &str) -> Page {
+        let begun = Instant::now();
+        let wanted = format!("!!document.querySelector({})", json!(selector));
+        loop {
+            let all = self.http("GET", "/json/list").await;
+            let all = all.as_array().unwrap().iter();
+            let ids = all.filter(|it| it["type"] == "iframe").map(|it| &it["id"]);
+            for id in ids.filter_map(Value::as_str) {
+                let mut page = Page::connect(self.port, &format!("/devtools/page/{id}")).await;
+                if page.try_eval(&wanted).await == Some(Value::Bool(true)) {
+                    for domain in ["Runtime", "Log", "Network"] {
+                        page.call(&format!("{domain}.enable"), json!({})).await;
+                    }
+                    return page;
+                }
+            }
+            assert!(begun.elapsed() < LIMIT, "no frame has `{selector}`");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// How many tabs there are.
     pub(crate) async fn tabs(&self) -> usize {
         let all = self.http("GET", "/json/list").await;

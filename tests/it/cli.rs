@@ -560,14 +560,14 @@ fn messages_that_are_not_what_they_seem() {
     lines.sort_unstable();
     lines.dedup();
     assert_snapshot!(lines.join("\n"), @"
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: message is cut short: 0 of 5 frames after the delimiter]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: message is cut short: 2 of 5 frames after the delimiter]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: message signature does not match the connection file's key]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: no <IDS|MSG> delimiter in a message of 1 frames]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: no <IDS|MSG> delimiter in a message of 2 frames]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: the content frame is not JSON: EOF while parsing a value at line 1 column 27]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: the content frame is not JSON: invalid unicode code point at line 1 column 29]
-    [sponde: a message of the kernel was dropped, because it could not be trusted or read: the header frame is not JSON: it is not an object]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: message is cut short: 0 of 5 frames after the delimiter]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: message is cut short: 2 of 5 frames after the delimiter]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: message signature does not match the connection file's key]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: no <IDS|MSG> delimiter in a message of 1 frames]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: no <IDS|MSG> delimiter in a message of 2 frames]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: the content frame is not JSON: EOF while parsing a value at line 1 column 27]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: the content frame is not JSON: invalid unicode code point at line 1 column 29]
+    [sponde: dropped a kernel message that is unreadable or has a bad signature: the header frame is not JSON: it is not an object]
     ");
 }
 

@@ -39,10 +39,10 @@ fn cells_have_numbers_that_commands_take() {
         ("/show", "no code has run yet"),
         ("/files", "this session has changed no files"),
         ("/save early.md", "there is nothing to save yet"),
-        ("!echo one", "output of cell 2 ─"),
-        (&many, "output of cell 3 ─"),
+        ("!echo one", "output 2 · misbehave ─"),
+        (&many, "output 3 · misbehave ─"),
         ("/show 2", "cell 2 · "),
-        ("/run 2", "output of cell 4 ─"),
+        ("/run 2", "output 4 · misbehave ─"),
         ("/edit 2", "two\r\n"),
         ("/show 9", "there is no cell 9: the session has 5"),
         ("/save out.md", "saved out.md"),
@@ -223,4 +223,71 @@ async fn a_file_is_picked_while_a_question_is_typed() {
     );
     assert!(told.contains("rain 2024.csv"), "{told}");
     assert!(!screen.all.contains("It is 7."), "{}", screen.all);
+}
+
+/// Tab behind a command completes what it takes.
+#[test]
+fn tab_completes_what_commands_take() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    sponde.configure("model = \"ollama/tiny-model\"\n");
+    sponde.profile("slow", "description = \"patient\"\n");
+    let chat = ["--model", "m", "-k", "misbehave"];
+    on_xterm(&sponde, &chat, &typed(&[("!echo before", "before\r\n")]));
+    let listed = sponde.run(&["sessions", "list", "--json"]);
+    let all: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let id = all[0]["short"].as_str().unwrap();
+    let mut steps = Vec::new();
+    for (begun, rest) in [
+        ("/approve on", "-risk"),
+        ("/profile sl", "ow"),
+        ("/model ollama/ti", "ny-model"),
+        (&*format!("/resume {}", &id[..3]), &id[3..]),
+        ("/kernel mis", "behave"),
+        ("/sandbox read", "-only"),
+        ("/checkp", "oints"),
+    ] {
+        steps.extend([
+            json!(["wait", PROMPT]),
+            json!(["type", format!("{begun}\t")]),
+            json!(["wait", format!("{begun}{rest}")]),
+            // The line goes, and nothing of it is done.
+            json!(["type", "\u{3}"]),
+        ]);
+    }
+    steps.extend([json!(["wait", PROMPT]), json!(["type", "\u{4}"])]);
+    on_xterm(&sponde, &chat, &json!(steps));
+}
+
+/// The list to pick from has the sessions that nobody has open.
+#[test]
+fn the_list_of_sessions_has_only_free_ones() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    let chat = ["--model", "m", "-k", "misbehave"];
+    for name in ["first", "second"] {
+        let echo = format!("!echo {name}-one");
+        on_xterm(&sponde, &chat, &typed(&[(&echo, "-one\r\n")]));
+    }
+    let mut held = typed(&[("!echo third-one", "third-one\r\n")]);
+    let steps = held.as_array_mut().unwrap();
+    let leave = steps.pop().unwrap();
+    steps.extend([json!(["touch", "open"]), json!(["file", "over"]), leave]);
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| on_xterm(&sponde, &chat, &held));
+        while !sponde.path("open").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let picked = on_xterm(
+            &sponde,
+            &["resume", "--model", "m"],
+            &json!([
+                ["wait", "Which session goes on?"],
+                ["wait", "first-one"],
+                ["type", "\u{1b}"],
+            ]),
+        );
+        std::fs::write(sponde.path("over"), "").unwrap();
+        held.join().unwrap();
+        assert!(picked.all.contains("second-one"), "{}", picked.all);
+        assert!(!picked.all.contains("third-one"), "{}", picked.all);
+    });
 }

@@ -137,4 +137,13 @@ fn shells_get_completions() {
     assert!(offered.stdout.contains("config"), "{offered}");
     let offered = asks.run(&["--", "sponde", "ask", "--output-s"]);
     assert!(offered.stdout.contains("--output-schema"), "{offered}");
+    asks.configure("model = \"ollama/tiny-model\"\n");
+    for (command, words) in [
+        (["ask", "--model", "ollama/"], "ollama/tiny-model"),
+        (["ask", "-k", "misb"], "misbehave"),
+        (["run", "-k", "pyth"], "python3"),
+    ] {
+        let offered = asks.run(&[&["--", "sponde"][..], &command].concat());
+        assert!(offered.stdout.contains(words), "{offered}");
+    }
 }

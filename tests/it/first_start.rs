@@ -46,6 +46,12 @@ fn a_person_is_offered_what_is_missing() {
         ]),
     );
     assert_eq!(declined.code, 4, "{}", declined.all);
+    let left = play(
+        &sponde,
+        &[],
+        &json!([["wait", question], ["type", "\u{3}"]]),
+    );
+    assert_eq!((left.code, left.as_always), (130, true), "{}", left.all);
     let wanted = play(
         &sponde,
         &[],

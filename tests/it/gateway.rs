@@ -375,7 +375,7 @@ async fn what_the_server_could_not_keep_is_missed_and_said() {
     assert_eq!(
         outputs,
         [OutputEvent::Lost(
-            "the kernel did not say that its outputs are complete: some may be missing".to_owned()
+            "the kernel never sent `idle`: some outputs may be missing".to_owned()
         )]
     );
     assert_eq!(
@@ -572,6 +572,6 @@ async fn the_program_runs_code_there() {
     --- stderr
     error: the gateway's URL cannot be used: it must not hold a name or a password
 
-    hint: name it as the browser shows it, for example http://gpu-box:8888/ or https://hub.example.org/user/me/
+    hint: use the URL from the browser's address bar, for example http://gpu-box:8888/ or https://hub.example.org/user/me/
     ");
 }

@@ -1,8 +1,9 @@
-//! Ctrl-C at a real terminal in each thing that a person may wait for: it stops, the person is told, and the next cell is
-//! right. How long it took is measured and said, and asserted nowhere: the machine may be busy.
+//! Ctrl-C at a real terminal in each thing that a person may wait for: the person sees at once that it was noticed, it stops or
+//! says why it has not yet, and the next cell is right. How long it took is measured and said, and asserted nowhere: the machine may be busy.
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -41,6 +42,14 @@ fn stop(
         ]),
     );
     assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    // The first thing that a person sees after Ctrl-C.
+    let after = &screen.waited[2];
+    let frame = after.find("stopping");
+    assert!(frame.is_some(), "{what}: {after:?}");
+    for other in ["running · ", "thinking · ", "writing · ", "not stopped yet"] {
+        let at = after.find(other);
+        assert!(at.is_none() || at > frame, "{what}: {after:?}");
+    }
     let milliseconds = screen.took[2] * 1000.0;
     let _ = writeln!(
         std::io::stderr(),
@@ -49,7 +58,7 @@ fn stop(
     screen
 }
 
-const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "\u{1b}[Jnext 42\r\n");
+const NEXT: (&str, &str) = ("!print('next', 6 * 7)", "\u{1b}[0m\r\nnext 42\r\n");
 
 fn with_kernels() -> Sponde {
     let prefix = tools().join("kernels/python");
@@ -103,6 +112,15 @@ fn in_python() {
 fn in_a_download() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
+    // It answers, and then drips.
+    std::thread::spawn(move || {
+        let (mut client, _) = server.accept().unwrap();
+        let mut drop = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+        while drop.is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+            drop = client.write_all(b"x");
+        }
+    });
     let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
     let line = format!("!import urllib.request as u; u.urlopen('http://127.0.0.1:{port}/').read()");
     let arguments = ["--model", "m", "--sandbox", "full"];
@@ -114,7 +132,6 @@ fn in_a_download() {
         NEXT,
     );
     assert!(screen.all.contains("KeyboardInterrupt"), "{}", screen.all);
-    drop(server);
 }
 
 #[test]
@@ -123,12 +140,12 @@ fn in_bash_and_r() {
         (
             "bash",
             "!sleep 600",
-            ("!echo next $((6 * 7))", "\u{1b}[Jnext 42\r\n"),
+            ("!echo next $((6 * 7))", "\u{1b}[0m\r\nnext 42\r\n"),
         ),
         (
             "r",
             "!Sys.sleep(600)",
-            ("!cat('next', 6 * 7, '\\n')", "\u{1b}[Jnext 42"),
+            ("!cat('next', 6 * 7, '\\n')", "\u{1b}[0m\r\nnext 42"),
         ),
     ] {
         let sponde = with_kernels();
@@ -175,6 +192,11 @@ fn code_that_does_not_listen_is_said_so() {
             ["wait", "running · 0 s"],
             ["pause", "0.3"],
             ["type", "\u{3}"],
+            ["wait", "stopping · 0 s · Ctrl-C again restarts the kernel"],
+            [
+                "wait",
+                "not stopped yet: compiled code runs until it returns"
+            ],
             [
                 "wait",
                 "still running; Ctrl-C twice in a row restarts the kernel"
@@ -184,7 +206,7 @@ fn code_that_does_not_listen_is_said_so() {
             ["type", "\u{3}"],
             ["wait", PROMPT],
             ["type", "!print('next', 6 * 7)\r"],
-            ["wait", "\u{1b}[Jnext 42\r\n"],
+            ["wait", "\u{1b}[0m\r\nnext 42\r\n"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),

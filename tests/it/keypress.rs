@@ -66,7 +66,7 @@ async fn a_key_is_an_answer() {
             ["type", "print one\r"],
             ["wait", QUESTION],
             ["type", "y"],
-            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "\u{1b}[0m\r\none\r\n"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -74,7 +74,11 @@ async fn a_key_is_an_answer() {
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    assert!(!screen.all.contains("\u{1b}[Jtwo\r\n"), "{}", screen.all);
+    assert!(
+        !screen.all.contains("\u{1b}[0m\r\ntwo\r\n"),
+        "{}",
+        screen.all
+    );
     assert!(asked.contains("Explain this code first"), "{asked}");
     assert!(asked.contains("print one"), "{asked}");
 }
@@ -101,14 +105,14 @@ async fn words_are_no_keys() {
             ["wait", PROMPT],
             ["type", "!echo al"],
             ["type", "ive\r"],
-            ["wait", "\u{1b}[Jalive\r\n"],
+            ["wait", "\u{1b}[0m\r\nalive\r\n"],
             ["wait", PROMPT],
             ["type", "\u{4}"],
         ]),
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    for ran in ["\u{1b}[Jone\r\n", "\u{1b}[Jtwo\r\n"] {
+    for ran in ["\u{1b}[0m\r\none\r\n", "\u{1b}[0m\r\ntwo\r\n"] {
         assert!(!screen.all.contains(ran), "{}", screen.all);
     }
     assert!(asked.contains("yellow is better"), "{asked}");
@@ -133,7 +137,7 @@ async fn a_key_leaves_nothing_behind() {
             ["type", "y"],
             ["wait", "yes\r\n"],
             ["type", "es\r"],
-            ["wait", "\u{1b}[Jone\r\n"],
+            ["wait", "\u{1b}[0m\r\none\r\n"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -141,4 +145,53 @@ async fn a_key_leaves_nothing_behind() {
     );
     mock.stop().await;
     assert!(!screen.all.contains("> es"), "{}", screen.all);
+}
+
+/// `a` runs it, and code like it runs without a question.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_a_asks_no_more() {
+    let mock = model_that_runs(&[ONE, TWO]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "a"],
+            ["wait", "always\r\n"],
+            ["wait", "from now on you are asked about risky code only"],
+            ["wait", "one\r\n"],
+            ["wait", "two\r\n"],
+            ["wait", "That was it."],
+            ["wait", PROMPT],
+            ["type", "/approve\r"],
+            ["wait", "that may do what the sandbox does not stop"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    mock.stop().await;
+    assert_eq!(screen.all.matches("Run it?").count(), 1, "{}", screen.all);
+}
+
+/// `/interrupt` at the question ends the turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_is_a_command_at_the_question() {
+    let mock = model_that_runs(&[ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "/"],
+            ["wait", "instead:"],
+            ["type", "interrupt\r"],
+            ["wait", "interrupted"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    mock.stop().await;
+    assert!(!screen.all.contains("one\r\n\u{1b}"), "{}", screen.all);
 }

@@ -1,6 +1,10 @@
 //! `/vars`, `/table` and `/open` in a chat, with a real kernel.
 
 use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::support::{NOBODY, Sponde};
 
@@ -20,8 +24,6 @@ fn variables_tables_and_outputs_are_looked_at_in_a_chat() {
         "/table df sort nothing",
         "/table nothing",
         "/table text",
-        "/open 1",
-        "/open 9",
         "!print('still', len(df), df.index[0])",
     ] {
         let _ = writeln!(lines, "{line}");
@@ -41,7 +43,6 @@ fn variables_tables_and_outputs_are_looked_at_in_a_chat() {
         "count 100000, missing 50000, distinct 1, min 1.5, max 1.5, mean 1.5",
         "there is no column `nothing`",
         "there is no variable `nothing`",
-        "there is no output 9: there are 1 to 1",
         "still 100000 0",
     ] {
         assert!(
@@ -49,6 +50,85 @@ fn variables_tables_and_outputs_are_looked_at_in_a_chat() {
             "{words}: {ended}"
         );
     }
-    // Nothing opens in a test; the file is named.
-    assert!(shown.contains("plot-1.png"), "{ended}");
+}
+
+/// What the desktop was asked to open, in order.
+fn opened(sponde: &Sponde, many: usize) -> Vec<String> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let list = std::fs::read_to_string(sponde.path("opened")).unwrap_or_default();
+        if list.lines().count() >= many {
+            return list.lines().map(str::to_owned).collect();
+        }
+        assert!(Instant::now() < until, "{list}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The number in the header is that of the output that opens: its picture, else a page with all of it.
+#[test]
+fn any_output_opens_by_the_number_in_its_header() {
+    let path = std::env::var("PATH").unwrap();
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    std::fs::create_dir(sponde.path("bin")).unwrap();
+    sponde.write("bin/xdg-open", "#!/bin/sh\necho \"$1\" >> opened\n");
+    let opener = sponde.path("bin/xdg-open");
+    std::fs::set_permissions(&opener, Permissions::from_mode(0o755)).unwrap();
+    let bin = opener.parent().unwrap().display().to_string();
+    let sponde = sponde.with("PATH", &format!("{bin}:{path}"));
+    let mut lines = String::new();
+    for line in [
+        "/open",
+        "!import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()",
+        "/open 2",
+        "!import pandas as pd; pd.DataFrame({'city': ['Oslo'], 'n': [7]})",
+        "/open 3",
+        "!from IPython.display import HTML, display; display(HTML('<b>bold</b>'))",
+        "/open #4",
+        "!print('x' * 3 + '<y>')",
+        "/open",
+        "!for _ in range(2): plt.plot([1, 2]); plt.show()",
+        "/open 6",
+        "/open 1",
+        "/open 9",
+    ] {
+        let _ = writeln!(lines, "{line}");
+    }
+    let arguments = ["--model", "m", "--notebook", "out.ipynb"];
+    let ended = sponde.run_with_stdin(&arguments, &lines);
+    let shown = &ended.stderr;
+    for words in [
+        "no code has run yet",
+        "── output 3 · python ──",
+        "cell 1 is words, and no code",
+        "there is no cell 9: the session has 6",
+    ] {
+        assert!(shown.contains(words), "{words}: {ended}");
+    }
+    let files: Vec<String> = opened(&sponde, 5)
+        .iter()
+        .map(|path| {
+            let folder = sponde.path("out_files");
+            let name = Path::new(path).strip_prefix(folder).unwrap();
+            name.display().to_string()
+        })
+        .collect();
+    assert_eq!(
+        files,
+        [
+            "plot-1.png",
+            "cell-3.html",
+            "plot-2.html",
+            "cell-5.html",
+            "cell-6.html"
+        ]
+    );
+    for (name, words, many) in [
+        ("cell-3.html", "<td>Oslo</td>", 1),
+        ("cell-5.html", "xxx&lt;y&gt;", 1),
+        ("cell-6.html", "<img", 2),
+    ] {
+        let page = sponde.read(&format!("out_files/{name}"));
+        assert_eq!(page.matches(words).count(), many, "{name}: {page}");
+    }
 }

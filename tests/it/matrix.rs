@@ -74,7 +74,7 @@ async fn report(kernel: KernelSource, is_confined: bool) -> String {
     }
     // How many lines a kernel drops depends on the machine; that it is said does not.
     text.replace(
-        "some are missing, and it is said",
+        "some are missing, and reported",
         "complete, but marked as incomplete",
     )
 }

@@ -103,3 +103,84 @@ fn the_log_says_what_happened_and_no_secrets() {
     let ran = quiet.run(&["run", "-k", "misbehave", "-c", "echo hi"]);
     assert_eq!(ran.stderr, "", "{ran}");
 }
+
+/// Names of files are links where the terminal knows them and the person wants them.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_files_are_links_if_wanted() {
+    let plot =
+        "import matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1)); plt.plot([1, 2]); plt.show()";
+    for (term, config, is_link) in [
+        ("xterm-kitty", "", true),
+        ("xterm-kitty", "[terminal]\nlinks = false\n", false),
+        ("xterm-256color", "", false),
+    ] {
+        let mock = model_that_runs(plot).await;
+        let sponde = Sponde::new().with_model(&mock);
+        sponde.configure(config);
+        let ask = [
+            "ask",
+            "--yes",
+            "--model",
+            "gpt-4o",
+            "--notebook",
+            "out.ipynb",
+            "go",
+        ];
+        let screen = tokio::task::block_in_place(|| {
+            play_on(term, &sponde, &ask, &json!([["size", "24x200"]]))
+        });
+        mock.stop().await;
+        assert_eq!(screen.code, 0, "{}", screen.all);
+        for name in ["out_files/plot-1.png", "out.ipynb"] {
+            let path = sponde.path(name).display().to_string();
+            let link = format!("\u{1b}]8;;file://{path}\u{1b}\\");
+            assert_eq!(
+                screen.all.matches(&link).count(),
+                usize::from(is_link),
+                "{:?}",
+                screen.all
+            );
+        }
+        assert_eq!(
+            screen.all.contains("\u{1b}]8;"),
+            is_link,
+            "{:?}",
+            screen.all
+        );
+    }
+}
+
+/// A mistake of ours in the middle of a turn: the terminal is as before, and what the cell has put out is there again.
+#[test]
+fn a_panic_in_a_turn_loses_nothing() {
+    let sponde = Sponde::new().with("OPENAI_BASE_URL", NOBODY);
+    let steps = json!([
+        ["wait", PROMPT],
+        ["type", "!print('kept', 6 * 7)\r"],
+        ["wait", "kept 42"],
+        ["wait", "internal error in Sponde at "],
+        ["wait", "what was done is kept"],
+        ["wait", "hint: go on with `sponde resume "],
+    ]);
+    let failing = sponde.with("SPONDE_TEST_FAILS_AT", "finished");
+    let screen = play_on("xterm-256color", &failing, &["--model", "m"], &steps);
+    assert!(screen.as_always && screen.code != 0, "{}", screen.all);
+    let (_, id) = screen.all.split_once("`sponde resume ").unwrap();
+    let (id, _) = id.split_once('`').unwrap();
+    let sponde = failing.with("SPONDE_TEST_FAILS_AT", "");
+    let again = json!([
+        ["wait", "kept 42"],
+        ["wait", "go on [f]resh?"],
+        ["type", "r\r"],
+        ["wait", "with the same outputs"],
+        ["wait", PROMPT],
+        ["type", "\u{4}"],
+    ]);
+    let screen = play_on(
+        "xterm-256color",
+        &sponde,
+        &["resume", id, "--model", "m"],
+        &again,
+    );
+    assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+}

@@ -688,7 +688,7 @@ async fn what_was_refused_is_told_in_its_cell_and_written_down() {
     assert_eq!(
         remarks(&kernel, other_name).await,
         [format!(
-            "the sandbox refused a connection to good.test:443: within it TLS is spoken with another name, `other.test`; {allowed}"
+            "the sandbox refused a connection to good.test:443: TLS inside it names another host, `other.test`; {allowed}"
         )]
     );
     // What is allowed is not worth a remark.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::aimock::Aimock;
+use crate::drawn::Drawn;
 use crate::support::{Ended, Sponde};
 use crate::terminal::{Screen, model_that_runs, play_on};
 
@@ -92,7 +93,7 @@ pub(crate) fn rows(text: &str) -> Vec<String> {
 
 /// What stands below the rule of the output, up to the model's answer.
 fn output(rows: &[String]) -> Vec<&str> {
-    let begin = rows.iter().rposition(|row| row.starts_with("── output ─"));
+    let begin = rows.iter().rposition(|row| row.starts_with("── output "));
     let rows = rows[begin.unwrap_or_else(|| panic!("no output in {rows:#?}")) + 1..].iter();
     // How long it took is different each time.
     let is_time = |row: &str| row.starts_with('(') && row.ends_with(" s)");
@@ -313,4 +314,63 @@ async fn printed_tables_are_as_wide_as_the_terminal() {
         let heads = shown.iter().filter(|line| line.contains("column_"));
         assert_eq!(heads.count(), blocks, "{shown:#?}");
     }
+}
+
+/// A frame as a result is a table as wide as the terminal, which names the columns that have no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wide_result_fits_the_terminal() {
+    let code =
+        "import pandas as pd\npd.DataFrame({f'column_{n}': [n * 1000, n] for n in range(14)})";
+    let names = |range: std::ops::Range<usize>| {
+        let names: Vec<String> = range.map(|n| format!("column_{n}")).collect();
+        names
+    };
+    for columns in [60, 200] {
+        let mock = model_that_runs(code).await;
+        let sponde = Sponde::new().with_model(&mock);
+        let steps = json!([["size", format!("24x{columns}")]]);
+        let screen = tokio::task::block_in_place(|| play_on(XTERM, &sponde, &ASK, &steps));
+        mock.stop().await;
+        assert_eq!(screen.code, 0, "{}", screen.all);
+        let drawn: Vec<String> = Drawn::of(&screen)
+            .rows()
+            .into_iter()
+            .map(|row| row.text)
+            .collect();
+        let shown = output(&drawn);
+        assert!(
+            shown.iter().all(|line| line.chars().count() <= columns),
+            "{shown:#?}"
+        );
+        let head: Vec<&str> = shown[0].split_whitespace().collect();
+        assert_eq!(head, names(0..head.len()), "{shown:#?}");
+        let rest = names(head.len()..14);
+        if columns == 200 {
+            assert!(rest.is_empty(), "{shown:#?}");
+        } else {
+            let more = format!("and {} more columns: {}", rest.len(), rest.join(", "));
+            let told = shown[3..].join(" ");
+            assert!(
+                told.starts_with(more.get(..50).unwrap()),
+                "{more}: {shown:#?}"
+            );
+        }
+        assert!(
+            shown[1].starts_with('0') && shown[2].starts_with('1'),
+            "{shown:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn formulas_are_shown_as_text() {
+    let code = "from IPython.display import Latex, Math, display\n\
+                display(Latex('$E = mc^2$'))\ndisplay(Math(r'\\frac{1}{2}'))\n\
+                display({'text/latex': '$a_1$', 'text/plain': 'a1'}, raw=True)";
+    let screen = on_terminal(XTERM, code, &[]).await;
+    let rows = rows(&screen.all);
+    assert_eq!(
+        output(&rows),
+        ["$E = mc^2$", "$\\displaystyle \\frac{1}{2}$", "a1"]
+    );
 }

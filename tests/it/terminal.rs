@@ -122,7 +122,7 @@ async fn the_code_that_runs_is_the_code_that_was_shown() {
     assert_eq!(
         shown,
         "print('sa' + 'fe') #\\u{1b}[2K\\u{1b}[1A\r\nprint('hid' + 'den')\r\n\
-         line 1: has characters that nobody sees (print('sa' + 'fe') #)\r\n\
+         line 1: contains invisible characters (print('sa' + 'fe') #)\r\n\
          Run it? [y]es, [n]o, [a]lways, [e]dit, [?], or say what to do instead:"
     );
     let mut edited = std::fs::read_dir(sponde.path("seen")).unwrap();

@@ -51,6 +51,12 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
         let (_, name) = rest.split_once(':').unwrap();
         line = format!("resuming [ID]:{name}");
     }
+    if line.starts_with("── output ") {
+        // How long a cell took is only said if it is over a second.
+        let title = line.trim_end_matches('─').trim_end();
+        let parts = title.split(" · ").filter(|part| !part.ends_with(" s"));
+        line = parts.collect::<Vec<_>>().join(" · ");
+    }
     if line.contains(" tokens in, ") {
         "[TOKENS AND TIME]".clone_into(&mut line);
     }

@@ -1,10 +1,10 @@
-//! Patterns of paths and names: `*` is anything but a slash, `**` anything, `?` one character.
+//! Patterns for paths and names: `*` matches anything but a slash, `**` anything, `?` one character.
 
-/// Whether `text` is of the form `pattern`. Takes at most as many steps as both are long, multiplied.
+/// Whether `text` matches `pattern`. The number of steps is at most the product of their lengths.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
-    // Which beginnings of the text fit what was read of the pattern.
+    // Prefixes of the text that match the pattern read so far.
     let mut fits = vec![false; text.len() + 1];
     if let Some(first) = fits.first_mut() {
         *first = true;
@@ -12,7 +12,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let mut at = 0;
     while let Some(&c) = pattern.get(at) {
         let is_deep = c == '*' && pattern.get(at + 1) == Some(&'*');
-        // `a/**/b` is `a/b` as well.
+        // `a/**/b` also matches `a/b`.
         let skips_slash = is_deep && pattern.get(at + 2) == Some(&'/');
         let mut next = vec![false; fits.len()];
         if c == '*' {

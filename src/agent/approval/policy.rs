@@ -1,7 +1,7 @@
-//! Whether a cell runs: rules first, then the policy, with what a person said to remember.
+//! Decides whether a cell runs: first by rules, then by the policy, including remembered decisions.
 //!
-//! Each finding is ruled by itself: by a rule that forbids it, else by the first rule that fits it, else by the policy. The
-//! strictest ruling is the cell's.
+//! Each finding is ruled separately: by any rule that forbids it, else by the first rule that matches it, else by the
+//! policy. The strictest ruling applies to the cell.
 
 use std::path::{Path, PathBuf};
 
@@ -11,34 +11,34 @@ use crate::kernel::{Extent, Level, Network};
 use crate::risk::{Finding, FindingKind, Mention, Where};
 use crate::session::journal::Permit;
 
-/// Kinds of code that a person can let run in one session.
+/// Maximum number of remembered permits per session.
 const MOST_REMEMBERED: usize = 200;
 
-/// Where code runs and what holds it there.
+/// Where code runs, and its confinement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ground {
     /// The working directory.
     pub cwd: PathBuf,
     /// The person's home directory.
     pub home: Option<PathBuf>,
-    /// What code may do there.
+    /// The kernel's confinement.
     pub extent: Extent,
 }
 
-/// When code runs, and when a person is asked.
+/// Decides when code runs and when a person is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// When to ask, where no rule says.
+    /// When to ask if no rule matches.
     pub approval: Approval,
     rules: Vec<Rule>,
     ground: Ground,
     remembered: Vec<Permit>,
-    /// What a person never wants to run in this session.
+    /// Code that a person forbade for this session.
     refused: Vec<Permit>,
 }
 
 impl Policy {
-    /// With the `rules` of the configuration.
+    /// A policy with the `rules` of the configuration.
     pub fn new(approval: Approval, rules: Vec<Rule>, ground: Ground) -> Self {
         Self {
             approval,
@@ -54,7 +54,7 @@ impl Policy {
         &self.ground
     }
 
-    /// From now on such code runs; returns whether that is new.
+    /// Allows code of this kind from now on; returns whether that is new.
     pub fn remember(&mut self, permit: Permit) -> bool {
         let is_new = !self.remembered.contains(&permit) && self.remembered.len() < MOST_REMEMBERED;
         if is_new {
@@ -63,12 +63,12 @@ impl Policy {
         is_new
     }
 
-    /// A person wants no more questions about code like this. Returns what is new to remember; from then on only risk is
-    /// asked about.
+    /// Allows code like this without asking again. Returns the new permits; from then on the policy asks only about
+    /// risk.
     pub fn always(&mut self, analysis: &Analysis, language: &str) -> Vec<Permit> {
         let ruling = self.rule(analysis, language);
         if matches!(ruling.by, RuledBy::Rule { .. }) {
-            // It asks each time.
+            // A rule that asks applies every time.
             return Vec::new();
         }
         if self.approval == Approval::Always {
@@ -84,7 +84,7 @@ impl Policy {
             .collect()
     }
 
-    /// A person wants no more code like this. What is found in it is forbidden for the rest of the session.
+    /// Forbids everything found in this code for the rest of the session.
     pub fn never(&mut self, analysis: &Analysis, language: &str) {
         for finding in self.rule(analysis, language).findings {
             let refused = Permit {
@@ -97,7 +97,7 @@ impl Policy {
         }
     }
 
-    /// What happens with a cell in `language`.
+    /// The ruling for a cell in `language`.
     pub fn rule(&self, analysis: &Analysis, language: &str) -> Ruling {
         let mut rulings: Vec<Ruling> = Vec::new();
         for finding in &analysis.findings {
@@ -115,7 +115,7 @@ impl Policy {
         strictest(rulings)
     }
 
-    /// The first rule about cells as a whole, else the policy.
+    /// The ruling by the first rule about whole cells, else by the policy.
     fn rule_cell(&self, language: &str) -> Ruling {
         let rule = self.decisive(|rule| rule.is_general() && rule.fits_language(language));
         if let Some((at, rule)) = rule {
@@ -123,7 +123,7 @@ impl Policy {
         }
         let (action, reason) = match self.approval {
             Approval::Always => (Action::Ask, "every cell is asked about"),
-            Approval::OnRisk => (Action::Allow, "nothing in it needs a person's word"),
+            Approval::OnRisk => (Action::Allow, "nothing in it needs approval"),
             Approval::Never => (Action::Allow, "nobody is asked"),
         };
         self.by_policy(action, reason, vec![])
@@ -149,7 +149,7 @@ impl Policy {
             return self.by_rule(at, rule, found());
         }
         match self.approval {
-            // Why it is asked about is said once; what was found is shown with it.
+            // The reason is given once, with all findings attached.
             Approval::Always => self.by_policy(Action::Ask, "every cell is asked about", found()),
             Approval::Never => self.by_policy(Action::Allow, "nobody is asked", found()),
             Approval::OnRisk if self.is_contained(finding) => {
@@ -167,7 +167,7 @@ impl Policy {
         }
     }
 
-    /// Only rules are about what is merely named.
+    /// Mentions are subject to rules only, not to the policy.
     fn rule_mention(&self, mention: &Mention, language: &str, is_command: bool) -> Option<Ruling> {
         let paths = if is_command {
             Vec::new()
@@ -197,7 +197,7 @@ impl Policy {
             place: None,
             command: is_command.then(|| mention.name.clone()),
         };
-        // Being allowed to name a path is no leave to do something with it.
+        // Allowing code to name a path does not allow it to do something with the path.
         (rule.action != Action::Allow).then(|| self.by_rule(at, rule, vec![finding]))
     }
 
@@ -205,7 +205,7 @@ impl Policy {
         self.decisive(|rule| rule.fits_language(language) && rule.fits(subject))
     }
 
-    /// The rule that decides: one that forbids, wherever it stands, else the first that fits.
+    /// The deciding rule: any that forbids, else the first that matches.
     fn decisive(&self, fits: impl Fn(&Rule) -> bool) -> Option<(usize, &Rule)> {
         let all = || self.rules.iter().enumerate().filter(|(_, rule)| fits(rule));
         let forbids = all().find(|(_, rule)| rule.action == Action::Forbid);
@@ -213,7 +213,7 @@ impl Policy {
     }
 
     fn by_rule(&self, at: usize, rule: &Rule, findings: Vec<Finding>) -> Ruling {
-        // Who says that nobody is to be asked has answered.
+        // Under the policy `never` nobody is asked, so a rule that would ask allows.
         let action = match (rule.action, self.approval) {
             (Action::Ask, Approval::Never) => Action::Allow,
             (action, _) => action,
@@ -241,7 +241,7 @@ impl Policy {
         }
     }
 
-    /// Whether the sandbox stops it, or keeps it from what is the person's.
+    /// Whether the sandbox prevents it, or keeps it away from the person's files.
     fn is_contained(&self, finding: &Finding) -> bool {
         let extent = &self.ground.extent;
         let writes = match extent.level {
@@ -249,7 +249,7 @@ impl Policy {
             Level::Workspace => true,
             Level::ReadOnly => false,
         };
-        // Where some names are allowed data can go there.
+        // With an allow-list of hosts, data can still leave through them.
         let network = extent.network != Network::Off;
         let is_own = matches!(
             finding.place,
@@ -260,9 +260,9 @@ impl Policy {
             FindingKind::WriteOutside | FindingKind::Shell | FindingKind::ProcessControl => true,
             FindingKind::Network => !network,
             FindingKind::Install => !writes && !network,
-            // What lies in the workspace can be read, and what is printed goes to the model.
+            // Files in the workspace can be read, and printed output goes to the model.
             FindingKind::Credentials => !is_own,
-            // Of a database that code may change nothing is taken back, nor of what a tool does elsewhere.
+            // Changes to a writable database, or by a tool elsewhere, cannot be undone.
             FindingKind::Database | FindingKind::Tool => false,
             FindingKind::Obfuscation | FindingKind::Unparseable | FindingKind::Unanalysed => {
                 !writes && !network
@@ -270,12 +270,12 @@ impl Policy {
         }
     }
 
-    /// A path as patterns have it: absolute, and relative to the directories that they begin in.
+    /// A path in the forms that patterns use: absolute, and relative to the directories that patterns start from.
     fn forms(&self, path: Option<&str>) -> Vec<String> {
         let Some(path) = path else { return Vec::new() };
         let site = self.site(&|_| false);
         let mut forms = Vec::new();
-        // Never as the code says: `out/../x` is not in `out`.
+        // Never the path as written: `out/../x` is not in `out`.
         if let Some(absolute) = site.absolute(path) {
             let relative = |dir: &Path| absolute.strip_prefix(dir).ok().map(Path::to_owned);
             if let Some(inside) = relative(&self.ground.cwd) {
@@ -289,7 +289,7 @@ impl Policy {
         forms
     }
 
-    /// Where code is analysed.
+    /// The context for analysing code.
     pub fn site<'a>(&'a self, is_old: &'a dyn Fn(&Path) -> bool) -> Site<'a> {
         Site {
             cwd: &self.ground.cwd,
@@ -305,7 +305,7 @@ fn is_among(permits: &[Permit], kind: FindingKind, language: &str) -> bool {
     all.any(|permit| permit.finding == kind.name() && permit.language == language)
 }
 
-/// The strictest of `rulings`, with the findings of all that are as strict.
+/// The strictest of `rulings`, with the findings of all equally strict ones.
 fn strictest(rulings: Vec<Ruling>) -> Ruling {
     let action = rulings.iter().map(|ruling| ruling.action).max();
     let mut strict = rulings
@@ -320,7 +320,7 @@ fn strictest(rulings: Vec<Ruling>) -> Ruling {
         findings: Vec::new(),
     });
     for ruling in strict {
-        // A rule says more than the policy.
+        // A rule is more specific than the policy.
         if matches!(ruling.by, RuledBy::Rule { .. }) && !matches!(all.by, RuledBy::Rule { .. }) {
             all.by = ruling.by;
             all.reason = ruling.reason;

@@ -1,4 +1,4 @@
-//! Rules of the configuration: what is allowed, asked about or forbidden, whatever the policy says.
+//! Rules of the configuration: what is allowed, asked about or forbidden, overriding the policy.
 
 use std::fmt;
 
@@ -43,16 +43,16 @@ pub struct Rule {
     pub command: Option<String>,
 }
 
-/// What a rule is held against.
+/// What a rule is matched against.
 pub(super) struct Subject<'a> {
     pub(super) finding: Option<FindingKind>,
-    /// In all its forms: absolute, and relative to the working and the home directory.
+    /// All forms of the path: absolute, and relative to the working and home directories.
     pub(super) paths: &'a [String],
     pub(super) command: Option<&'a str>,
 }
 
 impl Rule {
-    /// Whether it is about cells as a whole.
+    /// Whether the rule is about whole cells.
     pub(super) fn is_general(&self) -> bool {
         self.finding.is_none() && self.path.is_none() && self.command.is_none()
     }
@@ -73,7 +73,7 @@ impl Rule {
     }
 }
 
-/// As it stands in the configuration, in one line.
+/// Formats the rule in one line, as in the configuration.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = match self.action {
@@ -103,13 +103,13 @@ impl fmt::Display for Rule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Written")]
 pub struct Settings {
-    /// When to ask; `None` is what is usual for the sandbox.
+    /// When to ask; `None` is the default for the sandbox.
     pub policy: Option<Approval>,
-    /// Those that come first go first.
+    /// Rules in order: the first match decides, but a match that forbids always wins.
     pub rules: Vec<Rule>,
 }
 
-/// The two forms.
+/// The two forms of the setting.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -1,4 +1,4 @@
-//! What was decided about a cell, by whom, and why: what an account of a session records.
+//! The decision about a cell, by whom and why, as the session records it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub enum RuledBy {
 }
 
 impl Ruling {
-    /// Whether something was found that `before` has not.
+    /// Whether it has a finding that `before` lacks.
     pub fn adds_to(&self, before: &Self) -> bool {
         let is_known = |finding: &Finding| {
             before.findings.iter().any(|known| {
@@ -59,10 +59,10 @@ impl Ruling {
         !self.findings.iter().all(is_known)
     }
 
-    /// What the model is told of code that is forbidden.
+    /// What the model is told about forbidden code.
     pub fn words_for_model(&self) -> String {
         let mut words = String::from(match self.by {
-            RuledBy::Remembered => "the user lets no such code run in this session",
+            RuledBy::Remembered => "the user forbade such code in this session",
             RuledBy::Policy { .. } | RuledBy::Rule { .. } | RuledBy::Person { .. } => {
                 "a rule of the user forbids this code"
             }
@@ -71,13 +71,13 @@ impl Ruling {
             words.push_str(if at == 0 { ": " } else { "; " });
             words.push_str(&finding.words());
         }
-        words.push_str(". It did not run and will not run. Do it another way, or say why it cannot be done without.");
+        words.push_str(". It did not run and will not run. Use another approach, or explain why this code is needed.");
         words
     }
 }
 
 impl Finding {
-    /// In a line: `line 3: deletes files (shutil.rmtree("out"))`.
+    /// One line: `line 3: deletes files (shutil.rmtree("out"))`.
     pub fn words(&self) -> String {
         format!("line {}: {} ({})", self.line, self.reason, self.text)
     }

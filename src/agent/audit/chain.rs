@@ -1,9 +1,9 @@
-//! Lines that cannot be changed, dropped, added or put in another order without being found.
+//! Chained lines: changing, dropping, adding or reordering them is detected.
 //!
 //! A line is one JSON object: number, time, the hash of the line before, the record, then `hash`, SHA-256 of all bytes
-//! before it, and `seal`, HMAC-SHA256 of session and hash under a key of this machine. Anybody can check the hashes; only
-//! who has the key can make a line, or say how long the log is ([`Head`]). The bytes as they lie in the file are what is
-//! hashed, so that no second way to write the same JSON passes.
+//! before it, and `seal`, HMAC-SHA256 of session and hash under a key of this machine. Anybody can check the hashes;
+//! only the holder of the key can make a line or state the log's length ([`Head`]). The hash covers the bytes of the
+//! file, so that re-serialised JSON does not pass.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read as _};
@@ -15,9 +15,9 @@ use sha2::Sha256;
 use super::digest::{hex, sha256};
 use super::record::{Record, VERSION};
 
-/// What the first line names as the line before.
+/// The previous hash in the first line.
 pub const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Bytes that a line has at most.
+/// Maximum bytes of a line.
 pub const LONGEST: usize = 1 << 20;
 
 const HASH: &str = ",\"hash\":\"";
@@ -25,11 +25,11 @@ const SEAL: &str = "\",\"seal\":\"";
 const END: &str = "\"}";
 const HEX: usize = 64;
 
-/// The key that seals lines. `Debug` does not show it.
+/// The key that seals lines. `Debug` hides it.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
-/// How far a log goes: kept apart from it.
+/// The length of a log, stored apart from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The session's id.
@@ -38,11 +38,11 @@ pub struct Head {
     pub seq: u64,
     /// The hash of that line.
     pub hash: String,
-    /// Over all of these.
+    /// HMAC of the above.
     pub seal: String,
 }
 
-/// A line as it is read.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Its number, from 1.
@@ -51,7 +51,7 @@ pub struct Line {
     pub time: String,
     /// The hash of the line before, [`NONE`] for the first.
     pub previous: String,
-    /// What happened.
+    /// The record.
     #[serde(flatten)]
     pub record: Record,
     /// SHA-256 of the line's bytes up to here.
@@ -60,41 +60,41 @@ pub struct Line {
     pub seal: String,
 }
 
-/// What is wrong with a log, and in which line, from 1.
+/// A fault in a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct Fault {
-    /// The first bad line.
+    /// Number of the first bad line, from 1.
     pub line: u64,
     /// What is wrong.
     pub what: String,
 }
 
-/// A log that was read.
+/// The result of verifying a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// Whole lines up to the first fault.
     pub lines: u64,
     /// The number and hash of the last of them.
     pub last: (u64, String),
-    /// Lines behind what the head says, whole and sealed: the process was killed before it wrote the head.
+    /// Whole, sealed lines after the head: the process was killed before it wrote the head.
     pub behind_head: u64,
-    /// The first thing that is wrong.
+    /// The first fault.
     pub fault: Option<Fault>,
 }
 
 impl Key {
-    /// A new one.
+    /// Generates a key.
     pub fn random() -> Self {
         let mut key = [0; 32];
         for half in key.chunks_mut(16) {
-            // Six bits of each are fixed; 244 are left.
+            // Six bits of each UUID are fixed, which leaves 244 random bits.
             half.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         }
         Self(key)
     }
 
-    /// One that was written as text.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = [0; 32];
         let text = text.trim();
@@ -107,13 +107,13 @@ impl Key {
         Some(Self(key))
     }
 
-    /// As text, for the one file that keeps it.
+    /// The text form, for the key's file.
     pub fn to_text(&self) -> String {
         hex(&self.0)
     }
 
     fn seal(&self, what: &str, session: &str, hash: &str) -> String {
-        // A key of any length is one.
+        // HMAC accepts a key of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             return String::new();
         };
@@ -131,7 +131,7 @@ impl Key {
         }
     }
 
-    /// Whether a head is ours, and of this session.
+    /// Whether a head was sealed with this key for this session.
     pub fn made(&self, head: &Head, session: &str) -> bool {
         head.session == session && *head == self.head(session, head.seq, &head.hash)
     }
@@ -150,7 +150,7 @@ impl Key {
             to,
             "{{\"seq\":{seq},\"time\":\"{time}\",\"previous\":\"{previous}\","
         );
-        // Records are maps with text keys: they are always written.
+        // Serialising maps with string keys cannot fail.
         let record = serde_json::to_string(record).unwrap_or_default();
         let inner = record.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
         to.push_str(inner.unwrap_or_default());
@@ -168,11 +168,11 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Checks a log against itself, the key and its head. Without a key or a head the log cannot be trusted, which is a
-/// fault as well; what can be checked without is checked first.
+/// Verifies a log against its hashes, the key and its head. A missing key or head is a fault as well; whatever can be
+/// checked without them is checked first.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading the log.
 pub fn verify(
     mut log: impl BufRead,
     session: &str,
@@ -219,7 +219,7 @@ pub fn verify(
     verified.fault = match (key, head) {
         (None, _) => fault(
             1,
-            "the key that sealed this log is not there: its lines fit each other, but anybody can have written them"
+            "the key that sealed this log is not there: its lines are consistent, but anyone could have written them"
                 .to_owned(),
         ),
         (Some(_), None) => fault(
@@ -245,7 +245,7 @@ pub fn verify(
     Ok(verified)
 }
 
-/// One line, of which number and the hash before are known.
+/// Checks one line against the expected number and previous hash.
 fn check(
     bytes: &[u8],
     session: &str,
@@ -299,7 +299,7 @@ fn check(
     }
 }
 
-/// What is hashed, the hash, and the seal.
+/// Splits a line into the hashed part, the hash, and the seal.
 fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let rest = text.strip_suffix(END)?;
     let (rest, seal) = rest.split_at_checked(rest.len().checked_sub(HEX)?)?;

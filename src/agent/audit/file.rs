@@ -1,9 +1,8 @@
-//! An audit log on disk: `ID.audit` beside the journal; in the state directory the key of this machine, and `ID.head`,
-//! which says how far the log goes, so that lines missing at its end are missed.
+//! An audit log on disk: `ID.audit` beside the journal; in the state directory the key of this machine and `ID.head`,
+//! which records the log's length, so that missing lines at its end are detected.
 //!
-//! Lines are appended and the head is written in its place after them. A process that is killed in between leaves lines
-//! behind the head, which are sealed like all others, or a part of a line, which is cut off and named when the session
-//! is opened again.
+//! Lines are appended, then the head is overwritten in place. A process killed in between leaves lines after the head,
+//! sealed like all others, or a partial line, which is cut off and recorded when the session is reopened.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -16,57 +15,57 @@ use super::chain::{Head, Key, Verified, verify};
 use super::record::Record;
 use crate::agent::undo::make_private_dir;
 
-/// Bytes of a head's file, whatever it says: it is written in its place in one piece.
+/// Fixed size of the head's file, so that it is overwritten in one piece.
 const HEAD_BYTES: usize = 512;
 
-/// Where a session's log is.
+/// The files of a session's audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFiles {
     /// The session's id.
     pub session: String,
     /// The log.
     pub log: PathBuf,
-    /// How far it goes.
+    /// The head.
     pub head: PathBuf,
     /// The key of this machine.
     pub key: PathBuf,
 }
 
-/// A log that is written.
+/// A log open for writing.
 #[derive(Debug)]
 pub(super) struct AuditFile {
     files: AuditFiles,
     key: Key,
     log: Option<File>,
     head: Option<File>,
-    /// Where the last whole line ends.
+    /// Offset after the last whole line.
     length: u64,
     /// Number and hash of the last line.
     last: (u64, String),
 }
 
-/// A log as it was found.
+/// The log as it was found.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FoundLog {
-    /// Whether there was one.
+    /// Whether it existed.
     pub(super) is_old: bool,
-    /// What has to be written down about it.
+    /// Records to write about its state.
     pub(super) notes: Vec<Record>,
 }
 
-/// What could not be written.
+/// Why records could not be appended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AppendError {
-    /// No line was written.
+    /// Writing the lines failed, so none was added.
     #[error("could not write `{}`: {error}", .path.display())]
     Log { path: PathBuf, error: io::Error },
-    /// All lines were, but not how far they go.
+    /// The lines were written, but not the head.
     #[error("could not write `{}`: {error}", .path.display())]
     Head { path: PathBuf, error: io::Error },
 }
 
 impl AuditFiles {
-    /// Those of session `id`: its log in `sessions`, the rest in `state`.
+    /// The files of session `id`: its log in `sessions`, the rest in `state`.
     pub fn of(id: &str, sessions: &Path, state: &Path) -> Self {
         let dir = state.join("audit");
         Self {
@@ -77,7 +76,7 @@ impl AuditFiles {
         }
     }
 
-    /// The key, if there is one.
+    /// The key, if it exists.
     pub fn key(&self) -> Option<Key> {
         Key::parse(&std::fs::read_to_string(&self.key).ok()?)
     }
@@ -87,7 +86,7 @@ impl AuditFiles {
             make_private_dir(dir)?;
         }
         let key = Key::random();
-        // Written under another name first, so that a reader finds all of it or nothing.
+        // Written under another name first, so that readers see all of it or nothing.
         let temporary = self.key.with_extension(uuid::Uuid::new_v4().to_string());
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600);
@@ -98,7 +97,7 @@ impl AuditFiles {
         let _ = std::fs::remove_file(&temporary);
         match linked {
             Ok(()) => Ok(key),
-            // Another session was first.
+            // Another session created the key first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self
                 .key()
                 .ok_or_else(|| io::Error::other("it is not a key")),
@@ -106,15 +105,15 @@ impl AuditFiles {
         }
     }
 
-    /// The head, if there is one that can be read.
+    /// The head, if it exists and can be read.
     pub fn head(&self) -> Option<Head> {
         serde_json::from_str(std::fs::read_to_string(&self.head).ok()?.trim_end()).ok()
     }
 
-    /// Checks the log; a log that is not there is an empty one.
+    /// Verifies the log; a missing log counts as empty.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading the log.
     pub fn verify(&self, each: impl FnMut(&super::chain::Line)) -> io::Result<Verified> {
         let (key, head) = (self.key(), self.head());
         let (key, head, session) = (key.as_ref(), head.as_ref(), &*self.session);
@@ -127,10 +126,10 @@ impl AuditFiles {
         }
     }
 
-    /// Removes log and head. Returns the bytes that are free now.
+    /// Removes log and head. Returns the bytes freed.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub fn remove(&self) -> io::Result<u64> {
         let mut freed = 0;
         for path in [&self.log, &self.head] {
@@ -146,7 +145,7 @@ impl AuditFiles {
 }
 
 impl AuditFile {
-    /// The log at `files`, new or as it is there. Blocks.
+    /// Opens the log at `files`, or starts a new one. Blocks.
     pub(super) fn open(files: AuditFiles) -> io::Result<(Self, FoundLog)> {
         let key = match files.key() {
             Some(key) => key,
@@ -185,7 +184,7 @@ impl AuditFile {
         let verified = file.files.verify(|_| {})?;
         file.last = verified.last;
         if let Some(fault) = verified.fault {
-            // What comes next does not follow what is there, so that nobody can say later that all is well.
+            // Continue from the head's number and hash, so that the gap stays detectable.
             if let Some(head) = head.filter(|head| head.seq > file.last.0) {
                 file.last = (head.seq, head.hash);
             }
@@ -197,7 +196,7 @@ impl AuditFile {
         Ok((file, found))
     }
 
-    /// Appends records, each with its time; with `sync` they are on the disk then. Blocks.
+    /// Appends records with their times; with `sync` they are on disk afterwards. Blocks.
     pub(super) fn append(
         &mut self,
         records: &[(String, Record)],
@@ -227,7 +226,7 @@ impl AuditFile {
     fn append_lines(&mut self, lines: &[u8], sync: bool) -> io::Result<()> {
         let is_gone = |log: &File| log.metadata().is_ok_and(|it| it.nlink() == 0);
         if self.log.as_ref().is_some_and(is_gone) {
-            // Its numbers go on, which says that lines are missing.
+            // The numbering continues, which shows that lines are missing.
             self.log = None;
             self.length = 0;
         }
@@ -239,7 +238,7 @@ impl AuditFile {
             .write_all_at(lines, self.length)
             .and_then(|()| if sync { log.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // A part of a line would be taken for one that was torn.
+            // A partial line would look like a torn one.
             let _ = log.set_len(self.length);
             return Err(error);
         }
@@ -272,7 +271,7 @@ impl AuditFile {
     }
 }
 
-/// A new file that only we can read, in a directory that is made.
+/// Creates a file that only this user can read, and its directory.
 fn create(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
         make_private_dir(dir)?;
@@ -281,13 +280,13 @@ fn create(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create(true).truncate(true);
     let file = options.mode(0o600).open(path)?;
     if let Some(dir) = path.parent() {
-        // Where directories cannot be synced the name survives by itself.
+        // Where directories cannot be synced, the name is durable anyway.
         let _ = File::open(dir).and_then(|dir| dir.sync_all());
     }
     Ok(file)
 }
 
-/// Where the last line ends that has an end.
+/// Offset after the last complete line.
 fn whole_lines(log: &mut File) -> io::Result<u64> {
     let mut end = log.metadata()?.len();
     let mut block = [0; 4096];
@@ -305,7 +304,7 @@ fn whole_lines(log: &mut File) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Cuts off what is behind the last line, and says what it was.
+/// Cuts off the partial line at the end, and returns a record of it.
 fn cut_off(log: &mut File, length: u64) -> io::Result<Option<Record>> {
     let bytes = log.metadata()?.len() - length;
     if bytes == 0 {

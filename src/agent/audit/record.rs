@@ -1,5 +1,5 @@
-//! What an audit log says, one record a line. A kind or field is never renamed or given another meaning; a reader leaves
-//! kinds that it does not know as they are.
+//! The records of an audit log, one per line. A kind or field is never renamed or given another meaning; readers leave
+//! unknown kinds unchanged.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use crate::agent::approval::Grounds;
 use crate::agent::tool_calls::ToolCall;
 use crate::kernel::{Connection, Extent, Redactor};
 
-/// The version of the format: raised when a reader of the version before would misread something.
+/// Version of the format; raised when a reader of the previous version would misread something.
 pub const VERSION: u32 = 1;
 
-/// What a log begins with, each time that its session is opened.
+/// First record of a log, written each time its session is opened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// [`VERSION`].
@@ -20,7 +20,7 @@ pub struct Header {
     pub session: String,
     /// The version of Sponde.
     pub sponde: String,
-    /// Where its kernels work.
+    /// The kernels' working directory.
     pub directory: String,
     /// When a person is asked before code runs.
     pub approval: String,
@@ -28,23 +28,23 @@ pub struct Header {
     pub sandbox: Confined,
 }
 
-/// How kernels are confined, in words.
+/// A kernel's confinement, as text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Confined {
-    /// `read-only`, `workspace`, `full`, or `not ours`: then somebody else started the kernel.
+    /// `read-only`, `workspace`, `full`, or `not ours` if somebody else started the kernel.
     pub level: String,
-    /// What enforces it; absent where nothing does.
+    /// What enforces it; absent if nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// What it reaches: `off`, `on`, or `allow:` and a list.
+    /// Network access: `off`, `on`, or `allow:` and a list.
     pub network: String,
-    /// More directories that it writes.
+    /// Additional writable directories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add_dirs: Vec<String>,
 }
 
 impl Confined {
-    /// A kernel of this extent; `None` if somebody else started it.
+    /// From a kernel's extent; `None` if somebody else started it.
     pub fn of(extent: Option<&Extent>) -> Self {
         use crate::kernel::Level;
         let Some(extent) = extent else {
@@ -85,39 +85,39 @@ impl Confined {
     }
 }
 
-/// One thing that happened.
+/// One recorded fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
     /// The session began.
     Begun(Header),
-    /// The session was opened again.
+    /// The session was reopened.
     Resumed(Header),
     /// A model was asked.
     ModelAsked {
-        /// What for: `reply`, `summary`, `input`.
+        /// The purpose: `reply`, `summary`, `input`.
         purpose: String,
-        /// Its name.
+        /// The model's name.
         model: String,
-        /// The host that it was asked at, with the port if it is an unusual one.
+        /// The host it was requested from, with the port if unusual.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// It answered, for so many tokens.
+    /// The model answered, with the tokens used.
     ModelAnswered {
-        /// Read.
+        /// Tokens read.
         input_tokens: u64,
-        /// Of these from the provider's cache.
+        /// Of these, from the provider's cache.
         cached_tokens: u64,
-        /// Written.
+        /// Tokens written.
         output_tokens: u64,
     },
     /// Another model answers from now on.
     ModelChanged {
-        /// Its name.
+        /// The model's name.
         model: String,
     },
-    /// There is code that may run.
+    /// Code was proposed.
     CodeProposed {
         /// The cell.
         cell: String,
@@ -127,18 +127,18 @@ pub enum Record {
         #[serde(flatten)]
         code: Code,
     },
-    /// A person changed it.
+    /// A person changed proposed code.
     CodeChanged {
         /// The cell.
         cell: String,
         /// The client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// The code from now on.
+        /// The new code.
         #[serde(flatten)]
         code: Code,
     },
-    /// It was decided whether code runs.
+    /// Whether code runs was decided.
     Decision {
         /// The cell.
         cell: String,
@@ -146,17 +146,17 @@ pub enum Record {
         sha256: String,
         /// `run`, `always`, `change` or `decline`.
         decision: String,
-        /// What it rests on; absent where it was declined by a person.
+        /// The grounds; absent if a person declined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grounds: Option<Grounds>,
         /// The client that decided.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// The rule and the findings that it went by.
+        /// The deciding rule and the findings.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ruling: Option<Value>,
     },
-    /// A kernel got code.
+    /// Code was sent to a kernel.
     Ran {
         /// The cell.
         cell: String,
@@ -164,51 +164,51 @@ pub enum Record {
         #[serde(flatten)]
         code: Code,
     },
-    /// What became of a cell.
+    /// A cell ended.
     Outcome {
         /// The cell.
         cell: String,
-        /// In the words of `code_finished`.
+        /// Its status, named as in `code_finished`.
         status: String,
-        /// Whether it ran again, after the session was resumed.
+        /// Whether it was a rerun after the session was resumed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
     /// A limit was reached.
     Limit {
-        /// `cell_time`, `steps`, `repetition`, `budget`, or in words a limit of the kernel.
+        /// `cell_time`, `steps`, `repetition`, `budget`, or a description of a kernel's limit.
         limit: String,
-        /// The cell, if it is about one.
+        /// The cell, if the limit is about one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<String>,
     },
-    /// A person said whether the turn goes on at a limit.
+    /// A person decided whether the turn continues at a limit.
     LimitAnswered {
-        /// Whether it does.
+        /// Whether it continues.
         go_on: bool,
         /// The client.
         by: String,
     },
-    /// A kernel answers: a new one, or one that was restarted or kept.
+    /// A kernel is ready: a new, restarted or kept one.
     KernelStarted {
-        /// Name of its kernelspec.
+        /// Name of the kernelspec.
         kernel: String,
         /// How it is confined.
         sandbox: Confined,
     },
-    /// A kernel is gone.
+    /// A kernel died.
     KernelDied {
-        /// Name of its kernelspec.
+        /// Name of the kernelspec.
         kernel: String,
-        /// How.
+        /// How it died.
         reason: String,
     },
     /// A kernel could not be started.
     KernelFailed {
-        /// Name of its kernelspec.
+        /// Name of the kernelspec.
         kernel: String,
     },
-    /// Code asked for a line and got one.
+    /// Code requested a line of input and got one.
     InputAnswered {
         /// The cell.
         cell: String,
@@ -218,58 +218,58 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
     },
-    /// From now on a person is asked, or not.
+    /// The approval policy changed.
     ApprovalChanged {
-        /// When.
+        /// The new policy.
         approval: String,
-        /// The client that wants it so.
+        /// The client that changed it.
         by: String,
     },
-    /// Code of a kernel reached for the network, or tried to.
+    /// A kernel's code connected to the network, or tried to.
     Connection(Connection),
     /// Code called a tool of an MCP server, or tried to.
     ToolCalled(ToolCall),
-    /// Files that a cell made, changed or deleted.
+    /// A cell created, changed or deleted files.
     Files {
         /// The cell.
         cell: String,
-        /// Paths in the working directory.
+        /// Created files, relative to the working directory.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         created: Vec<String>,
-        /// The same.
+        /// Changed files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed: Vec<String>,
-        /// The same.
+        /// Deleted files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         deleted: Vec<String>,
-        /// How many more there are.
+        /// Number of files not listed.
         #[serde(default, skip_serializing_if = "is_zero")]
         more: usize,
-        /// Whether there may be some that were not looked at.
+        /// Whether part of the directory was not scanned.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         incomplete: bool,
     },
-    /// Turns were taken back.
+    /// Turns were undone.
     Undone {
-        /// How many cells went.
+        /// Number of cells removed.
         cells: usize,
-        /// Where variables came from.
+        /// Where variables were restored from.
         variables: String,
-        /// Files that are as they were.
+        /// Files restored to an earlier state.
         restored: Vec<String>,
-        /// Files that were not there before.
+        /// Created files that were removed.
         removed: Vec<String>,
-        /// How many more files there are.
+        /// Number of files not listed.
         #[serde(default, skip_serializing_if = "is_zero")]
         more: usize,
     },
-    /// A resumed session can go on.
+    /// A resumed session is ready.
     Restored {
         /// Where its variables come from.
         by: String,
-        /// Cells that ran again.
+        /// Number of cells that ran again.
         ran: usize,
-        /// Cells of those with other outputs.
+        /// Number of those whose outputs differ.
         differing: usize,
     },
     /// A turn is over.
@@ -277,50 +277,50 @@ pub enum Record {
         /// How it ended.
         end: String,
     },
-    /// The end of the log was an incomplete line, because a process was killed while it wrote: it was cut off.
+    /// The log ended in an incomplete line, because a process was killed while writing; it was cut off.
     Mended {
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
-        /// SHA-256 of it.
+        /// Its SHA-256.
         sha256: String,
     },
-    /// The log was found changed when the session was opened.
+    /// Tampering was detected when the session was opened.
     Broken {
         /// The first bad line.
         line: u64,
         /// What is wrong.
         what: String,
     },
-    /// Records are missing, because the disk took none for too long.
+    /// Records were dropped, because the disk could not be written for too long.
     Lost {
         /// How many.
         records: u64,
     },
-    /// Items of the session were gone before they could be read.
+    /// Items of the session's stream were dropped before they could be read.
     Missed {
         /// How many, at most.
         items: u64,
     },
-    /// The session was closed in good order.
+    /// The session was closed properly.
     Ended,
-    /// Of a later version.
+    /// A kind from a later version.
     #[serde(other)]
     Unknown,
 }
 
-/// Code, without the code.
+/// A reference to code: its hash and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
     /// Its language.
     pub language: String,
-    /// SHA-256 of its UTF-8.
+    /// SHA-256 of the UTF-8 text.
     pub sha256: String,
-    /// Bytes of its UTF-8.
+    /// Bytes of the UTF-8 text.
     pub bytes: usize,
 }
 
 impl Code {
-    /// `source` in `language`.
+    /// For `source` in `language`.
     pub fn of(source: &str, language: &str) -> Self {
         Self {
             language: language.to_owned(),
@@ -331,7 +331,7 @@ impl Code {
 }
 
 impl Record {
-    /// The same without secrets.
+    /// Redacts secrets.
     pub(super) fn redacted(self, redactor: &Redactor) -> Self {
         let Ok(mut value) = serde_json::to_value(&self) else {
             return self;
@@ -340,7 +340,7 @@ impl Record {
         serde_json::from_value(value).unwrap_or(self)
     }
 
-    /// Whether it has to be on the disk before the session goes on.
+    /// Whether it must be on disk before the session continues.
     pub(super) fn wants_disk(&self) -> bool {
         matches!(
             self,
@@ -355,7 +355,7 @@ impl Record {
         )
     }
 
-    /// Whether a session in which it happened is worth a log.
+    /// Whether a session with this record is worth a log.
     pub(super) fn is_worth_it(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
 //! The task that writes a session's audit log: a subscriber of its stream that reads at its own pace.
 //!
-//! What waits is bounded: items wait in the session's log, and a record says when the writer fell behind; records
-//! wait in memory while the disk takes none, and those that are given up are counted. The session is told how far its
-//! items are written, and a person what is wrong, once until it works again.
+//! Everything that waits is bounded: items wait in the session's log, and a record says if the writer fell behind;
+//! records wait in memory while the disk cannot be written, and dropped ones are counted. The session learns how far
+//! its items are written. A person is told of a problem once, until writing works again.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ use crate::kernel::{Connection, Connections};
 use crate::session::Transcript;
 use crate::task::{self, Task};
 
-/// Records that are written at once.
+/// Maximum records per write.
 const BATCH: usize = 256;
-/// Records that wait for a disk that takes none.
+/// Maximum records that wait while the disk cannot be written.
 const WAITING: usize = 4096;
 /// How long the end of a session waits for its last records.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// How far the log is.
+/// How far the log is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::agent) struct Progress {
-    /// The last item that is in it, if it was worth a line. Where the log cannot be written it goes on all the same.
+    /// The last item that is in it, if it was worth a line. Advances even if the log cannot be written.
     pub(in crate::agent) item: u64,
 }
 
@@ -40,16 +40,16 @@ pub(in crate::agent) struct Audit {
     task: Task,
 }
 
-/// What the session gets of it.
+/// What the session receives from the writer.
 #[derive(Debug)]
 pub(in crate::agent) struct Written {
     pub(in crate::agent) progress: watch::Receiver<Progress>,
-    /// Words for a person.
+    /// Notices for a person.
     pub(in crate::agent) notices: mpsc::Receiver<String>,
 }
 
 impl Audit {
-    /// Waits until the records of a session that has ended are written.
+    /// Waits until the records of an ended session are written.
     pub(in crate::agent) async fn end(self) {
         if tokio::time::timeout(END_WITHIN, self.task.join())
             .await
@@ -60,7 +60,7 @@ impl Audit {
     }
 }
 
-/// Writes the log of the session that `client` sees from its beginning on, and of the `calls` of its code.
+/// Writes the log of the session that `client` follows from its beginning, and of its code's tool `calls`.
 pub(in crate::agent) fn start(
     options: AuditOptions,
     calls: Option<&ToolCalls>,
@@ -68,7 +68,7 @@ pub(in crate::agent) fn start(
     language: &str,
     transcript: &Transcript,
 ) -> (Audit, Written) {
-    // From now on: nothing has happened yet.
+    // Subscribe from now on: nothing has happened yet.
     let beside = Beside {
         connections: options.connections.as_ref().map(Connections::subscribe),
         calls: calls.map(ToolCalls::subscribe),
@@ -93,14 +93,14 @@ pub(in crate::agent) fn start(
     (Audit { task }, written)
 }
 
-/// What happens beside the session's stream.
+/// Sources of records besides the session's stream.
 struct Beside {
     connections: Option<broadcast::Receiver<Connection>>,
     calls: Option<broadcast::Receiver<ToolCall>>,
 }
 
 impl Beside {
-    /// The next record; never, where nothing is written down or will be. Cancel-safe.
+    /// The next record; pending forever if nothing is being logged. Cancel-safe.
     async fn next(&mut self) -> Record {
         tokio::select! {
             record = next_of(&mut self.connections, Record::Connection) => record,
@@ -131,15 +131,15 @@ enum State {
 struct Writer {
     options: AuditOptions,
     watcher: Watcher,
-    /// `None` while it is written, and once it is lost to a panic, which the program's log has.
+    /// `None` during a write, and after a panic in it, which is in the program's log.
     state: Option<State>,
-    /// What is not written yet, each with its time.
+    /// Records not written yet, with their times.
     waiting: Vec<(String, Record)>,
-    /// How many were given up.
+    /// Number of dropped records.
     lost: u64,
-    /// Whether anything has happened that is worth a file.
+    /// Whether anything worth a file has happened.
     is_worth_it: bool,
-    /// Whether a person was told that it cannot be written.
+    /// Whether a person was told that writing fails.
     trouble: bool,
     notices: mpsc::Sender<String>,
 }
@@ -162,7 +162,7 @@ impl Writer {
                     continue;
                 }
             };
-            // What is there at once is written at once.
+            // Write everything available in one batch.
             loop {
                 match received {
                     Some(Received::Item(_) | Received::Snapshot(_)) => {}
@@ -193,7 +193,7 @@ impl Writer {
         }
     }
 
-    /// Records wait to be written.
+    /// Queues records for writing.
     fn note(&mut self, records: Vec<Record>) {
         let now = jiff::Timestamp::now().to_string();
         self.is_worth_it |= records.iter().any(Record::is_worth_it);
@@ -225,7 +225,7 @@ impl Writer {
             (state, records, result)
         });
         let Ok((state, records, result)) = written.await else {
-            self.say("the audit log is not written any more: its task broke off");
+            self.say("the audit log is no longer written: its task failed");
             return;
         };
         self.state = Some(state);
@@ -241,7 +241,7 @@ impl Writer {
             }
             Err(words) => {
                 self.waiting = records;
-                // It is said anew how many are lost.
+                // The number of lost records is recorded anew.
                 self.waiting
                     .retain(|(_, record)| !matches!(record, Record::Lost { .. }));
                 if !std::mem::replace(&mut self.trouble, true) {
@@ -253,13 +253,13 @@ impl Writer {
 
     fn say(&self, words: &str) {
         tracing::warn!(words, "audit log");
-        // A session that does not listen has ended, or has been told enough.
+        // A session that does not listen has ended, or has enough notices queued.
         let _ = self.notices.try_send(words.to_owned());
     }
 }
 
 impl State {
-    /// Writes `records`, and takes out of them what is written. Returns words for a person. Blocks.
+    /// Writes `records` and removes the written ones. Returns a notice for a person. Blocks.
     fn write(
         &mut self,
         options: &AuditOptions,
@@ -305,7 +305,7 @@ impl State {
     }
 }
 
-/// The records that a log begins with, each time it is opened.
+/// The records written each time a log is opened.
 fn beginning(options: &AuditOptions, found: FoundLog) -> Vec<Record> {
     let header = options.header.clone();
     let mut records = found.notes;
@@ -319,6 +319,6 @@ fn beginning(options: &AuditOptions, found: FoundLog) -> Vec<Record> {
 
 fn failed(what: &str) -> String {
     format!(
-        "the audit log is not complete: {what}; the session goes on, and writing is tried again with each record"
+        "the audit log is not complete: {what}; the session continues and retries with each record"
     )
 }

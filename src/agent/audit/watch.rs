@@ -1,4 +1,4 @@
-//! Makes records of a session's stream. Pure: the items go in, what is worth a line comes out.
+//! Turns a session's stream into audit records. Pure: items in, records out.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,34 @@ use crate::session::changes::{ChangedFile, FilesChanged};
 use crate::session::transcript::Author;
 use crate::session::{CellKind, CodeStatus, Edit, Transcript};
 
-/// Names of files in one record.
+/// Maximum file names in one record.
 const FILES: usize = 100;
-/// Bytes of a reason that a program gave.
+/// Maximum bytes of a reason from a program.
 const REASON: usize = 500;
 
-/// What is known of a session so far.
+/// The state of a session so far.
 #[derive(Debug)]
 pub(super) struct Watcher {
     sandbox: Confined,
     /// The main kernel's language.
     language: String,
     cells: BTreeMap<String, Known>,
-    /// The last item that was taken.
+    /// The last item read.
     at: u64,
 }
 
-/// What is known of a cell.
+/// The state of a cell.
 #[derive(Debug, Clone)]
 struct Known {
     code: Code,
-    /// How a person decided, until the code is approved.
+    /// The person's decision, until the code is approved.
     decided: Option<&'static str>,
     ran: bool,
     is_over: bool,
 }
 
 impl Watcher {
-    /// One of a session that has this in its transcript already.
+    /// A watcher for a session that already has this transcript.
     pub(super) fn new(header: &Header, language: &str, transcript: &Transcript) -> Self {
         let mut watcher = Self {
             sandbox: header.sandbox.clone(),
@@ -56,12 +56,12 @@ impl Watcher {
         watcher
     }
 
-    /// The number of the item that was taken last.
+    /// The number of the last item read.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Takes what came.
+    /// Adds the records for what was received.
     pub(super) fn take(&mut self, received: &Received, records: &mut Vec<Record>) {
         match received {
             Received::Item(item) => {
@@ -264,7 +264,7 @@ impl Watcher {
         None
     }
 
-    /// Items are gone: what became of the cells meanwhile is in the transcript.
+    /// Items were dropped: the transcript shows what happened to the cells in the meantime.
     fn catch_up(&mut self, snapshot: &Snapshot, records: &mut Vec<Record>) {
         let now = snapshot.at.sequence;
         records.push(Record::Missed {
@@ -288,7 +288,7 @@ impl Watcher {
         }
     }
 
-    /// The cells of code that a transcript has.
+    /// The code cells of a transcript.
     fn cells_of(&self, transcript: &Transcript) -> Vec<(String, Known, CodeStatus)> {
         let cells = transcript.cells().iter();
         cells
@@ -349,7 +349,7 @@ fn limit(limit: &str, cell: Option<&str>) -> Record {
     }
 }
 
-/// The limit of a kernel that is told in a cell. Code cannot say such words: it only has streams and displays.
+/// The kernel limit reported in a cell's output. Code cannot fake it: code only produces streams and displays.
 fn kernel_limit(words: &str) -> Option<String> {
     let hit = words.strip_prefix(HIT).map(str::to_owned);
     hit.or_else(|| Some(format!("perhaps {}", words.strip_prefix(MAY_BE_HIT)?)))
@@ -389,7 +389,7 @@ fn undone_record(undone: &Undone) -> Record {
     }
 }
 
-/// The beginning of words that may be of any length.
+/// The beginning of a text of any length.
 fn shortened(words: &str) -> String {
     let end = crate::session::outputs::floor_boundary(words, REASON);
     words.get(..end).unwrap_or_default().to_owned()

@@ -3,7 +3,7 @@
 use super::EventKind;
 
 impl EventKind {
-    /// Whether the turn waits for a person until they have answered.
+    /// Whether the turn waits for a person's answer to it.
     pub(in crate::agent) fn asks_person(&self) -> bool {
         matches!(
             self,

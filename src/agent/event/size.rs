@@ -1,4 +1,4 @@
-//! How much an event holds, and sending it so that what waits is bounded.
+//! The size of an event, and sending events so that the queue is bounded in bytes.
 
 use tokio::sync::mpsc;
 
@@ -6,11 +6,11 @@ use super::{EventKind, OutputChange};
 use crate::jupyter::mime::MimeBundle;
 use crate::jupyter::nbformat::Output;
 
-/// Bytes of an event that has the queue to a front end for itself.
+/// Bytes from which an event waits until the queue to the front end is empty.
 const LARGE: usize = 256 << 10;
 
-/// Sends `event`. One with much output waits until the queue is empty: a queue of events is bounded in number, and so
-/// it is in bytes. A front end that went away is no error.
+/// Sends `event`. A large one waits until the queue is empty: the queue bounds the number of events, and this bounds
+/// their bytes. A front end that disconnected is not an error.
 pub(in crate::agent) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes: usize) {
     if bytes > LARGE {
         if let Ok(mut all) = events.reserve_many(events.max_capacity()).await
@@ -24,7 +24,7 @@ pub(in crate::agent) async fn send<T>(events: &mpsc::Sender<T>, event: T, bytes:
 }
 
 impl EventKind {
-    /// Bytes of the output in it, roughly.
+    /// Approximate bytes of its output.
     pub(in crate::agent) fn bytes(&self) -> usize {
         let bundle = |data: &MimeBundle| -> usize {
             data.iter()

@@ -1,9 +1,9 @@
-//! Which package a module is in, where their names differ or where it is one that everybody uses.
+//! Maps modules to packages, where their names differ or the package is well known.
 
 use super::Package;
 
-/// Modules and the packages that have them, each looked up on the index. What is here may be installed without a question
-/// (`--install allow`): add only what is well known and well kept.
+/// Modules and the packages that provide them, each verified on the index. These may be installed without asking
+/// (`--install allow`): add only well-known, well-maintained packages.
 const PACKAGES: [(&str, &str); 85] = [
     ("altair", "altair"),
     ("arch", "arch"),
@@ -92,8 +92,8 @@ const PACKAGES: [(&str, &str); 85] = [
     ("zstandard", "zstandard"),
 ];
 
-/// Names that no package has although code asks for them: of Python 2, of modules that Python has no more, and of those that
-/// only run elsewhere.
+/// Names that code imports although no package provides them: modules of Python 2, modules removed from Python, and
+/// modules that exist only elsewhere.
 const STANDARD: [(&str, &str); 16] = [
     ("ConfigParser", "it is `configparser` since Python 3"),
     ("Queue", "it is `queue` since Python 3"),
@@ -116,7 +116,7 @@ const STANDARD: [(&str, &str); 16] = [
     ("google", "it only runs in Colab"),
 ];
 
-/// What is known of a module.
+/// Looks up a module.
 pub fn package_of(module: &str) -> Option<Package> {
     let named = PACKAGES.iter().find(|(name, _)| *name == module);
     let standard = STANDARD.iter().find(|(name, _)| *name == module);

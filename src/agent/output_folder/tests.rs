@@ -1,4 +1,4 @@
-//! What is in the files, and what is not followed.
+//! The content of the files, and links that are not followed.
 
 use serde_json::Map;
 
@@ -112,7 +112,7 @@ fn everything_from_the_first_byte_is_in_the_files() {
         all.push_str(&line);
         bench.take(&text(&line));
     }
-    // A bar that is redrawn leaves its last state.
+    // A redrawn progress bar leaves its last state.
     for percent in 0..10_000 {
         bench.take(&text(&format!("\r{percent}")));
     }

@@ -101,7 +101,7 @@ impl QueryError {
 
 impl From<Rejection> for QueryError {
     fn from(_: Rejection) -> Self {
-        // Looking is refused for no other reason.
+        // Looking is rejected only when the session has ended.
         Self::ended()
     }
 }

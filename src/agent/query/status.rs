@@ -1,4 +1,4 @@
-//! What holds in a session, and what it has taken so far.
+//! A session's current settings and its usage so far.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

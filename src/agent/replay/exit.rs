@@ -1,21 +1,21 @@
-//! `sys.exit`: what a script ends with, and what IPython says about it that no script would.
+//! `sys.exit`: the status of a script, and removing what IPython adds to the output.
 
 use super::Exits;
 use crate::jupyter::content::Stream;
 use crate::kernel::{OutputEvent, Verdict};
 
-/// The exception behind `sys.exit`.
+/// The exception raised by `sys.exit`.
 const EXIT: &str = "SystemExit";
-/// What IPython warns of, for people who wanted to leave its prompt.
+/// IPython's warning for people who wanted to leave its prompt.
 const ADVICE: &str = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D.";
 
-/// The status of code that ended itself, as Python would end (`sys.exit`); `None` if it did not.
+/// The status of code that called `sys.exit`, as Python would return it; `None` if it did not.
 pub(super) fn status(verdict: &Verdict) -> Option<u8> {
     let Verdict::Error { ename, evalue } = verdict else {
         return None;
     };
     (ename == EXIT).then(|| match number(evalue) {
-        // What does not fit is cut, as the system does.
+        // The system truncates larger values.
         Some(status) => u8::try_from(status.rem_euclid(256)).unwrap_or(1),
         None => 1,
     })
@@ -29,7 +29,7 @@ fn number(evalue: &str) -> Option<i64> {
     }
 }
 
-/// Takes IPython's advice out of an output. Returns whether anything is left.
+/// Removes IPython's warning from an output. Returns whether anything is left.
 pub(super) fn quiet(output: &mut OutputEvent, exits: Exits) -> bool {
     let OutputEvent::Stream(stream) = output else {
         return true;
@@ -40,7 +40,7 @@ pub(super) fn quiet(output: &mut OutputEvent, exits: Exits) -> bool {
     let mut kept = String::new();
     let mut source = false;
     for line in stream.text.split_inclusive('\n') {
-        // The line of IPython's source follows.
+        // IPython's source line follows.
         let is_source = std::mem::take(&mut source) && line.trim_start().starts_with("warn(");
         if line.contains(ADVICE) {
             source = true;
@@ -52,7 +52,7 @@ pub(super) fn quiet(output: &mut OutputEvent, exits: Exits) -> bool {
     !stream.text.is_empty()
 }
 
-/// What Python prints when a script ends itself: nothing, or the words that were given in place of a status.
+/// What Python prints when a script exits: nothing, or the message given instead of a status.
 pub(super) fn words(output: OutputEvent, exits: Exits) -> Option<OutputEvent> {
     match output {
         OutputEvent::Error(error) if exits == Exits::AsPython && error.ename == EXIT => {

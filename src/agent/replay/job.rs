@@ -8,26 +8,27 @@ use crate::agent::sql::SqlOptions;
 use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{Kernel, KernelError};
 
-/// What is run.
+/// A notebook to run, and its kernels.
 pub struct Job {
     /// The notebook.
     pub notebook: Notebook,
     /// Its kernel.
     pub kernel: Kernel,
-    /// Those of cells of other languages.
+    /// Kernels for cells of other languages.
     pub others: OtherKernels,
-    /// What SQL cells have in the notebook's kernel; without it they have what the notebook itself brings.
+    /// SQL support for the notebook's kernel; without it, SQL cells use what the notebook itself defines.
     pub sql: Option<SqlOptions>,
 }
 
 impl Job {
-    /// Runs all code cells in their kernels; events name cells by their id. Outputs of earlier runs are taken away
-    /// first, also of cells that are then not reached.
+    /// Runs all code cells in their kernels; events name cells by id. Outputs of earlier runs are removed first, also
+    /// from cells that are then not reached.
     ///
-    /// Not on a task of its own: with the kernel's on one thread, a large output would have to wait for its own files.
+    /// Not spawned as a task: on one thread with the kernel's task, a large output would have to wait for its own
+    /// files.
     ///
     /// # Errors
-    /// Only when the kernel is gone before a cell could be sent.
+    /// Only if the kernel is gone before a cell could be sent.
     pub async fn run(
         mut self,
         options: ReplayOptions,

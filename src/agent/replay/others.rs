@@ -1,4 +1,4 @@
-//! The kernels of cells that belong to another language than the notebook's: started when the first of them comes.
+//! Kernels for cells in other languages than the notebook's, each started for its first cell.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::session::notebook::{Foreign, foreign};
 
 /// One kernel for each other language of a notebook.
 pub struct OtherKernels {
-    /// How those are started that nobody has asked for yet.
+    /// How to start the kernels that no cell has needed yet.
     starts: HashMap<String, Result<LaunchOptions, KernelError>>,
     live: Vec<(String, Kernel)>,
 }
@@ -20,14 +20,14 @@ pub struct OtherKernels {
 pub(super) enum KernelForCell {
     /// In the notebook's kernel.
     Main,
-    /// In this one, or why it cannot.
+    /// In another kernel, or why it cannot run.
     Other(Result<Kernel, KernelError>),
-    /// The person stopped the run while the kernel started.
+    /// The person stopped the run while the kernel was starting.
     Stopped,
 }
 
 impl OtherKernels {
-    /// Those that the cells of `notebook` need; `launcher` says how the kernel of a cell is started.
+    /// The kernels that the cells of `notebook` need; `launcher` says how to start the kernel for a cell.
     pub fn new(
         notebook: &Notebook,
         launcher: impl Fn(&Foreign<'_>) -> Result<LaunchOptions, KernelError>,
@@ -44,7 +44,7 @@ impl OtherKernels {
         }
     }
 
-    /// The kernel for `cell`, started if it is the first of its language.
+    /// The kernel for `cell`, started on first use of its language.
     pub(super) async fn of(
         &mut self,
         cell: &Cell,
@@ -58,7 +58,7 @@ impl OtherKernels {
             Some(Err(error)) => return KernelForCell::Other(Err(error)),
             None => {
                 let live = self.live.iter().find(|(name, _)| name == language);
-                // One that could not start has ended the run.
+                // A kernel that failed to start has ended the run.
                 let live = live.map(|(_, kernel)| kernel.clone());
                 return KernelForCell::Other(live.ok_or(KernelError::Closed));
             }
@@ -73,7 +73,7 @@ impl OtherKernels {
         KernelForCell::Other(launched)
     }
 
-    /// Ends them all.
+    /// Shuts down all of them.
     pub async fn shutdown(self) {
         let ends = self.live.iter().map(|(_, kernel)| kernel.shutdown());
         futures_util::future::join_all(ends).await;

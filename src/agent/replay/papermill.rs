@@ -1,6 +1,6 @@
-//! papermill's metadata about a run, for its readers (scrapbook, dashboards): of the notebook and of each cell.
+//! papermill's metadata about a run, on the notebook and on each cell, for tools that read it (scrapbook, dashboards).
 //!
-//! Written only to notebooks that have `metadata.papermill`, as those with injected parameters do.
+//! Written only to notebooks with `metadata.papermill`, such as those with injected parameters.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ pub(super) fn cell_ends(cell: &mut Cell, failed: bool) {
     }
 }
 
-/// The run is over; it has passed so many cells.
+/// The run has ended; it has passed this many cells.
 pub(super) fn end(notebook: &mut Notebook, passed: usize, failed: bool) {
     let Some(run) = of_notebook(notebook) else {
         return;
@@ -61,7 +61,7 @@ pub(super) fn end(notebook: &mut Notebook, passed: usize, failed: bool) {
     if failed {
         run.insert("exception".to_owned(), json!(true));
     }
-    // Text, and what was skipped, is done when the run has passed it.
+    // Text and skipped cells are complete once the run has passed them.
     for cell in notebook.cells.iter_mut().take(passed) {
         if let Some(Value::Object(run)) = cell.metadata.get_mut(KEY)
             && run.get("status").is_some_and(|status| status == "pending")
@@ -75,7 +75,7 @@ fn of_notebook(notebook: &mut Notebook) -> Option<&mut Map<String, Value>> {
     notebook.metadata.get_mut(KEY)?.as_object_mut()
 }
 
-/// `end_time`, and `duration` since `start_time`.
+/// Sets `end_time`, and `duration` since `start_time`.
 fn ends(run: &mut Map<String, Value>) {
     let begun = run
         .get("start_time")
@@ -88,7 +88,7 @@ fn ends(run: &mut Map<String, Value>) {
     run.insert("end_time".to_owned(), now());
 }
 
-/// As Python's `isoformat` writes it.
+/// Now, as Python's `isoformat` writes it.
 fn now() -> Value {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00");
     json!(now.to_string())

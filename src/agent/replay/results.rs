@@ -1,4 +1,4 @@
-//! What the cells of a run have put out so far.
+//! The outputs of a run's cells so far.
 
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ use crate::kernel::{Late, OutputEvent};
 use crate::session::widgets::Widgets;
 use crate::session::{OutputLimits, Outputs};
 
-/// What the cells put out, within the limits.
+/// The outputs of a run's cells, within the limits.
 pub(super) struct Results {
-    /// Those that have finished, with index and id of their cell.
+    /// Finished executions, with index and id of their cell.
     pub(super) executions: Vec<(String, usize, String)>,
     pub(super) late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     pub(super) cells: Vec<Option<Outputs>>,
@@ -22,7 +22,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// For a notebook of so many cells.
+    /// For a notebook with this many cells.
     pub(super) fn new(
         cells: usize,
         limits: OutputLimits,
@@ -39,7 +39,7 @@ impl Results {
         }
     }
 
-    /// Puts all of it into the notebook, also what was put there before: displays may have been updated since.
+    /// Stores all outputs in the notebook, including earlier ones: displays may have been updated since.
     pub(super) fn into_notebook(self, notebook: &mut Notebook) {
         if let Some(state) = self.widgets.metadata() {
             notebook.metadata.insert("widgets".to_owned(), state);
@@ -57,7 +57,7 @@ impl Results {
         }
     }
 
-    /// Takes an output of the cell at `index`. Returns what a person should know.
+    /// Adds an output of the cell at `index`. Returns notices for a person.
     pub(super) fn apply(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
         if let OutputEvent::Update {
             data,
@@ -70,7 +70,7 @@ impl Results {
                     outputs.update(display_id, data, metadata);
                 }
             }
-            // One that grew is cut; its own cell's files are not open any more.
+            // A display that grew is cut; its own cell's files are no longer open.
             for at in (0..self.cells.len()).filter(|&at| at != index) {
                 self.fit(at, "", output);
             }
@@ -81,19 +81,19 @@ impl Results {
         self.fit(index, id, output)
     }
 
-    /// Something is new.
+    /// Notes that there is something to save.
     pub(super) fn changed(&mut self) {
         if let Some(saver) = &mut self.files.saver {
             saver.changed();
         }
     }
 
-    /// When it is time to save, if there is something to save.
+    /// When to save next, if there is something to save.
     pub(super) fn due(&self) -> Option<Instant> {
         self.files.saver.as_ref()?.due()
     }
 
-    /// Writes the notebook with what there is. Returns what a person should know.
+    /// Writes the notebook with the outputs so far. Returns a notice for a person.
     pub(super) fn save(&mut self, notebook: &mut Notebook) -> Option<String> {
         let saver = self.files.saver.as_mut()?;
         saver.save(notebook, |index| {
@@ -101,7 +101,7 @@ impl Results {
         })
     }
 
-    /// Brings one cell under its limits, after its files have all of it.
+    /// Cuts a cell's outputs to its limits, after its files have all of them.
     fn fit(&mut self, index: usize, id: &str, output: &OutputEvent) -> Vec<String> {
         let kept = |outputs: &Outputs| outputs.bytes();
         let all: usize = self.cells.iter().flatten().map(kept).sum();

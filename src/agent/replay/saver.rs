@@ -1,8 +1,8 @@
-//! The notebook's file while a run goes on: anyone who looks, or finds it after a crash, sees every cell that has finished,
-//! and what the running one has put out.
+//! Saves the notebook's file during a run: a reader, also after a crash, finds every finished cell and the running
+//! cell's output so far.
 //!
-//! Saving writes all of it, so it is done at most twice a second and takes at most a twentieth of the time, and while the
-//! kernel works on the next cell.
+//! Saving writes the whole file, so it happens at most twice a second, takes at most a twentieth of the time, and runs
+//! while the kernel works on the next cell.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 use crate::agent::write_beside_code;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
 
-/// Between two saves lies so many times what the last one took.
+/// The pause between saves, as a multiple of the last save's duration.
 const SPACING: u32 = 20;
-/// .. and at least this.
+/// .. but at least this.
 const LEAST: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// Saves a notebook's file during a run; see the module.
 #[derive(Debug)]
 pub struct Saver {
     path: PathBuf,
-    /// Whether there is something that the file has not.
+    /// Whether there are unsaved changes.
     is_newer: bool,
     next: Instant,
     failed: bool,
 }
 
 impl Saver {
-    /// For the file at `path` ([resolved](crate::kernel::folder::resolved) before code runs), which is written when the first cell has finished or put something out.
+    /// For the file at `path` ([resolved](crate::kernel::folder::resolved) before code runs); first written when a cell
+    /// has finished or produced output.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -44,8 +45,8 @@ impl Saver {
         (self.is_newer && !self.failed).then_some(self.next)
     }
 
-    /// Writes `notebook` with the outputs that `outputs_of` gives. When that fails the person is told once: what
-    /// happened is written at the end, or that fails too and ends the program with an error.
+    /// Writes `notebook` with the outputs from `outputs_of`. On failure the person is told once: the final save writes
+    /// everything, or fails too and ends the program with an error.
     pub(super) fn save(
         &mut self,
         notebook: &mut Notebook,
@@ -59,7 +60,7 @@ impl Saver {
             for (index, cell) in notebook.cells.iter_mut().enumerate() {
                 let now = outputs_of(index).and_then(|now| put(cell, now));
                 let written = cell.write_piece(index == 0, file);
-                // They are kept once: outputs can be large, and those of one cell at a time are copied.
+                // Outputs can be large, so only one cell's are copied at a time.
                 if let Some(stored) = now {
                     put(cell, stored);
                 }
@@ -77,7 +78,7 @@ impl Saver {
     }
 }
 
-/// Puts outputs into a code cell, and gives those that it had.
+/// Replaces a code cell's outputs and returns the old ones.
 fn put(cell: &mut Cell, outputs: Vec<Output>) -> Option<Vec<Output>> {
     match &mut cell.kind {
         CellType::Code {

@@ -1,16 +1,19 @@
-//! Figures of matplotlib: their vector graphics and their data, which come with the picture, are kept as files beside it.
+//! Figures: their charts are kept with the output. Of matplotlib's the vector graphics and the data, which come with the picture, are
+//! kept as files beside it.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{ExecuteOptions, OutputEvent, Session};
 use crate::jupyter::mime::{IMAGE_PNG, MimeBundle};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Verdict, with_figures};
+use crate::session::chart;
 use crate::session::plot_data::PlotSource;
 
-const CODE: &str = include_str!("../prompts/plots.py");
+static CODE: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("../prompts/plots.py")));
 /// How long a kernel may take to learn it.
 const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// What code has in it that draws.
@@ -34,9 +37,18 @@ impl PlotSources {
             | OutputEvent::Clear { .. }
             | OutputEvent::Lost(_) => return,
         };
-        let Some(source) = PlotSource::take_from(data) else {
+        let Some(mut source) = PlotSource::take_from(data) else {
+            if let Some(chart) = chart::of(data) {
+                chart::keep(chart, data);
+            }
             return;
         };
+        for problem in &source.problems {
+            tracing::warn!(%problem, "not all could be read from a figure");
+        }
+        if let Some(chart) = source.chart.take() {
+            chart::keep(chart, data);
+        }
         if let Some(words) = source.words() {
             describe(metadata, words);
         }
@@ -88,11 +100,13 @@ impl Session {
         if !is_python || !DRAWS.iter().any(|it| code.contains(it)) {
             return;
         }
-        match kernel.execute(ExecuteOptions::aside(CODE, WITHIN)).await {
-            Ok(execution) => {
-                execution.collect().await;
-            }
-            Err(error) => tracing::debug!(%error, "a kernel did not learn to tell of figures"),
-        }
+        let problem = match kernel.execute(ExecuteOptions::aside(&*CODE, WITHIN)).await {
+            Ok(execution) => match execution.outcome().await.verdict {
+                Verdict::Ok => return,
+                verdict => format!("{verdict:?}"),
+            },
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(problem, "a kernel did not learn to tell of figures");
     }
 }

@@ -78,6 +78,13 @@ impl Slots {
         })
     }
 
+    /// The language that a model means by `named`, as a person is told it.
+    pub(super) fn language_of(&self, named: String) -> String {
+        let mut offers = self.offers();
+        let found = tools::find_language(&named, &offers);
+        found.map_or(named, |at| offers.swap_remove(at).language)
+    }
+
     pub(super) fn get(&self, index: usize) -> Option<&Slot> {
         self.slots.get(index)
     }

@@ -37,13 +37,22 @@ impl Session {
                     self.say(cell, step, text);
                 }
                 Progress::Reasoning(text) => self.publish(EventKind::Reasoning { text }),
-                Progress::Code { cell, text } => {
+                Progress::Code {
+                    cell,
+                    text,
+                    language,
+                } => {
                     let cut =
                         self.options.coaching == Coaching::Small && sampling.goes_in_circles();
                     if cut {
                         sampling.ended = Ended::Circles;
                     }
-                    self.publish(EventKind::CodeDelta { cell, text });
+                    let language = language.map(|named| self.kernels.language_of(named));
+                    self.publish(EventKind::CodeDelta {
+                        cell,
+                        text,
+                        language,
+                    });
                     if cut && let Some(sampling) = self.asking.sampling.take() {
                         self.replied(sampling).await;
                     }

@@ -1,4 +1,4 @@
-//! Sessions that are found, named and removed.
+//! Finding, naming and removing sessions.
 
 use super::*;
 use crate::agent::store::Opened;
@@ -91,7 +91,7 @@ fn a_new_title_is_no_news() {
     assert_eq!(all[1].summary.name(), Some("the first"));
 }
 
-/// The ids of one day are in no order, and two sessions of one second are common.
+/// Ids of one day are unordered, and two sessions of the same second are common.
 #[test]
 fn sessions_of_one_second_are_in_order() {
     let dir = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn removing_takes_all_that_is_ours() {
     let found = look(dir, "a").unwrap();
     assert_eq!(remove(dir, dir, &found).unwrap(), found.bytes);
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
-    // One that the person keeps elsewhere stays.
+    // A notebook that the person keeps elsewhere stays.
     let elsewhere = tempfile::tempdir().unwrap();
     make(dir, "b", "two", true);
     let found = Found {

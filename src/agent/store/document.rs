@@ -1,10 +1,10 @@
-//! The notebook's file, kept up to date at the cost of what changed.
+//! The notebook's file, updated at a cost proportional to what changed.
 //!
-//! Keys are sorted, so `cells` comes first and a session that goes on changes only the end of the file: the last cells
-//! and what is behind them. That is overwritten in place, and the journal, which has it all by then, is the safety net
-//! for a process that is killed meanwhile. When a cell further up changed the file is written anew and renamed.
+//! Keys are sorted, so `cells` comes first and a continuing session changes only the end of the file: the last cells
+//! and what follows them. That part is overwritten in place, and the journal, which is complete by then, is the safety
+//! net if the process is killed meanwhile. If an earlier cell changed, the file is rewritten and renamed.
 //!
-//! Invariant: what another program wrote is never overwritten. A file that is not as we left it is set aside first.
+//! Invariant: another program's changes are never overwritten. A file that is not as we left it is set aside first.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,13 +16,13 @@ use crate::jupyter::nbformat::{Cell, Notebook};
 use crate::kernel::folder::{Folder, open_file};
 use crate::session::journal::Saved;
 
-/// A link that code has put in the place of the notebook is not followed.
+/// Links, which code may have put in place of the notebook, are not followed.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Bytes of cells that are always overwritten in place. Of more it may not be worth it.
+/// Up to this many bytes of cells, always overwrite in place; beyond it rewriting may be cheaper.
 const SMALL: u64 = 1 << 20;
 
-/// The file, and what is known of it.
+/// The file, and its known state.
 #[derive(Debug)]
 pub(super) struct Document {
     path: PathBuf,
@@ -31,36 +31,36 @@ pub(super) struct Document {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing of ours is there.
+    /// We have not written a file there.
     Absent,
-    /// As we left it.
+    /// The file is as we left it.
     Known(Known),
-    /// It may be half written, by us; nobody else's words are in it.
+    /// We may have written it in part; it has no changes by others.
     Torn,
 }
 
-/// Where things are in the file.
+/// Offsets within the file.
 #[derive(Debug, Clone)]
 struct Known {
     saved: Saved,
-    /// Where cells begin, with the comma before them, from the one with number `first` on.
+    /// Offsets where cells begin, including the comma before them, from the cell with index `first` on.
     starts: Vec<u64>,
     first: usize,
 }
 
-/// What came of writing.
+/// The result of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Written {
     /// The file as it is now.
     pub(super) saved: Saved,
-    /// Where another program's version of it went.
+    /// The new path of another program's version of it.
     pub(super) set_aside: Option<PathBuf>,
 }
 
-/// How a file that is there compares to what we know.
+/// The file on disk, compared to the known state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDisk {
-    /// None is there.
+    /// No file exists.
     Nothing,
     /// As we left it.
     Ours,
@@ -69,7 +69,7 @@ pub(super) enum OnDisk {
 }
 
 impl Document {
-    /// At `path`, where nothing of ours is yet.
+    /// A document at `path`, where we have not written yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -77,7 +77,7 @@ impl Document {
         }
     }
 
-    /// At `path`, as the journal says.
+    /// A document at `path`, in the state that the journal recorded.
     pub(super) fn saved(path: PathBuf, saved: Saved) -> Self {
         let known = Known {
             saved,
@@ -94,7 +94,7 @@ impl Document {
         &self.path
     }
 
-    /// The file as we left it, if it is known.
+    /// The file's state as we left it, if known.
     pub(super) fn as_saved(&self) -> Option<Saved> {
         match &self.state {
             State::Known(known) => Some(known.saved),
@@ -102,14 +102,14 @@ impl Document {
         }
     }
 
-    /// It will be written anew, whatever is there.
+    /// Forces a full rewrite, whatever is there.
     pub(super) fn is_torn(&mut self) {
         self.state = State::Torn;
     }
 
-    /// What is at the path.
+    /// Compares the file at the path with the known state.
     pub(super) fn look(&self) -> io::Result<OnDisk> {
-        // A link is something else, wherever it leads.
+        // A link counts as another file, wherever it leads.
         match std::fs::symlink_metadata(&self.path) {
             Ok(found) => Ok(match &self.state {
                 State::Known(known) if stamp(&found) == stamp_of(&known.saved) => OnDisk::Ours,
@@ -121,7 +121,7 @@ impl Document {
         }
     }
 
-    /// The first cell that has to be written when `changed` is the first that changed: 0 if all have to.
+    /// The first cell that has to be written if `changed` is the first that changed; 0 for all of them.
     pub(super) fn first_to_write(&self, changed: usize) -> usize {
         let State::Known(known) = &self.state else {
             return 0;
@@ -145,8 +145,8 @@ impl Document {
         }
     }
 
-    /// Overwrites the cells from number `first` on with those of `notebook`, and everything behind. It must be as we
-    /// left it ([`Document::look`]). When it fails the file is as it was, if that can be done at all.
+    /// Overwrites everything from the cell at index `first` on with the cells of `notebook`. The file must be as we
+    /// left it ([`Document::look`]). On failure its old content is restored, if possible.
     pub(super) fn extend(
         &mut self,
         notebook: &Notebook,
@@ -183,7 +183,7 @@ impl Document {
             if sync { file.sync_data() } else { Ok(()) }
         })();
         if let Err(error) = written {
-            // There was room for that before.
+            // The old content fitted before.
             let restored = file
                 .write_all_at(&old, start)
                 .and_then(|()| file.set_len(before))
@@ -197,7 +197,7 @@ impl Document {
         Ok(self.keep(known, &metadata, None))
     }
 
-    /// Writes all of it, atomically.
+    /// Writes the whole file atomically.
     pub(super) fn write(&mut self, notebook: &Notebook) -> io::Result<Written> {
         let set_aside = match self.look()? {
             OnDisk::Other => Some(set_aside(&self.path)?),
@@ -241,9 +241,9 @@ impl Document {
 }
 
 impl Known {
-    /// Where the cell with that number begins, or where the next one would.
+    /// Offset where the cell at this index begins, or where the next one would.
     fn start_of(&self, number: usize) -> Option<u64> {
-        // The first has no comma before it, and without cells the text in front of them is another.
+        // The first cell has no comma before it, and a file without cells has other text there.
         if number == 0 {
             None
         } else if number == self.saved.cells {
@@ -254,7 +254,7 @@ impl Known {
         }
     }
 
-    /// Writes cells from byte `start` on, and keeps where they are.
+    /// Writes cells from byte `start` on and records their offsets.
     fn take(&mut self, cells: &[Cell], start: u64, to: &mut dyn Write) -> io::Result<()> {
         let mut counting = Counting { to, at: start };
         for cell in cells {
@@ -266,7 +266,7 @@ impl Known {
     }
 }
 
-/// Moves the file at `path` to a name beside it that is free.
+/// Renames the file at `path` to a free name beside it.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let folder = Folder::of(path)?;
@@ -287,7 +287,7 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     ))
 }
 
-/// What tells whether a file was written since: its length, and when it was changed last.
+/// Detects whether a file was written since: its length and modification time.
 fn stamp(metadata: &std::fs::Metadata) -> (u64, u64) {
     let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
     let nanoseconds = u64::try_from(metadata.mtime_nsec()).unwrap_or(0);
@@ -299,7 +299,7 @@ fn stamp_of(saved: &Saved) -> (u64, u64) {
     (saved.length, saved.modified)
 }
 
-/// Knows how far it is.
+/// A writer that counts bytes.
 struct Counting<'w> {
     to: &'w mut dyn Write,
     at: u64,
@@ -317,7 +317,7 @@ impl Write for Counting<'_> {
     }
 }
 
-/// Whether the file at `path` has exactly the text of `notebook`.
+/// Whether the file at `path` is byte for byte the text of `notebook`.
 pub(super) fn is_the_same(path: &Path, notebook: &Notebook) -> io::Result<bool> {
     struct Compare<R> {
         with: R,
@@ -338,7 +338,7 @@ pub(super) fn is_the_same(path: &Path, notebook: &Notebook) -> io::Result<bool> 
             Ok(())
         }
     }
-    // A link or a pipe that has taken its place is another file.
+    // A link or a pipe in its place counts as another file.
     if !std::fs::symlink_metadata(path)?.is_file() {
         return Ok(false);
     }

@@ -1,4 +1,4 @@
-//! A new session that begins as another one did, up to some cell.
+//! Forks a session: a new one that shares another's cells up to some cell.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use super::{OpenError, Opened, Outcome};
 use crate::session::journal::{Begin, VERSION};
 use crate::session::{Cell, Edit, OutputLimits};
 
-/// Which session, and how the new one is called.
+/// Options of a fork.
 #[derive(Debug, Clone, Copy)]
 pub struct Fork<'a> {
-    /// The session to begin as.
+    /// Id of the session to copy.
     pub from: &'a str,
-    /// How many of its cells are taken; `None` takes all.
+    /// Number of cells to copy; `None` copies all.
     pub cells: Option<usize>,
     /// The new session's id.
     pub id: &'a str,
@@ -21,8 +21,8 @@ pub struct Fork<'a> {
 }
 
 impl Opened {
-    /// Makes a session in `dir` out of another one there, which may be open, and leaves it open. What was paid for that
-    /// one is not counted again.
+    /// Makes a session in `dir` from another one there, which may be open, and returns it opened. The costs of the
+    /// original are not counted again.
     ///
     /// # Errors
     /// As [`Opened::read`]; [`OpenError::Io`] also if the new one cannot be written.
@@ -44,15 +44,15 @@ impl Opened {
             match &mut edit {
                 Edit::Restore(_) if left == 0 => continue,
                 Edit::Restore(_) => left -= 1,
-                // It has cost nothing yet.
+                // The fork has cost nothing yet.
                 Edit::Accounts(_) => continue,
                 Edit::Models(models) => models.retain(|(_, from)| *from <= last + 1),
-                // The new session gives the numbers behind the last one again.
+                // The fork reuses the step numbers after its last one.
                 Edit::Keep { step, .. } if *step > last => continue,
                 _ => {}
             }
             opened.store.log(&edit);
-            // Each comes from a transcript, so it fits.
+            // Each edit comes from a transcript, so it applies.
             let _ = opened.transcript.apply(edit);
         }
         opened.store.measure();

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::save::write_atomically;
 
-/// The file of a journal. Nobody else writes it.
+/// A journal's file. This process is its only writer.
 #[derive(Debug)]
 pub(in crate::agent) struct JournalFile {
     path: PathBuf,
     file: Option<File>,
-    /// Where the last whole line ends. What is behind it is overwritten.
+    /// Offset after the last whole line. Anything after it is overwritten.
     length: u64,
     synced: bool,
 }
 
 impl JournalFile {
-    /// One that is not there yet: it is made with the first line.
+    /// A file that is created with the first line.
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -28,7 +28,7 @@ impl JournalFile {
         }
     }
 
-    /// One that is there; what is behind `good` is cut off.
+    /// Opens an existing file and cuts off everything after `good`.
     pub(in crate::agent) fn open(path: PathBuf, good: u64) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         if file.metadata()?.len() > good {
@@ -46,7 +46,7 @@ impl JournalFile {
         &self.path
     }
 
-    /// Writes to another file from now on.
+    /// Redirects writes to another file.
     #[cfg(test)]
     pub(super) fn stand_in(&mut self, other: File) {
         self.file = Some(other);
@@ -56,7 +56,7 @@ impl JournalFile {
         self.length
     }
 
-    /// Whether it was there and somebody has removed it.
+    /// Whether it existed and was removed by somebody else.
     pub(super) fn is_gone(&self) -> bool {
         let links = self.file.as_ref().map(File::metadata);
         links.is_some_and(|metadata| metadata.is_ok_and(|metadata| metadata.nlink() == 0))
@@ -69,7 +69,7 @@ impl JournalFile {
             none => none.insert(create(&self.path)?),
         };
         if let Err(error) = file.write_all_at(lines, self.length) {
-            // A part of a line would be taken for a torn one, but a disk that is full has better use for it.
+            // A partial line would count as torn, but a full disk can use the space.
             let _ = file.set_len(self.length);
             return Err(error);
         }
@@ -78,13 +78,13 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Puts `lines` in the place of everything.
+    /// Replaces the whole content with `lines`.
     pub(super) fn replace(&mut self, lines: &[u8]) -> io::Result<()> {
         if let Some(dir) = self.path.parent() {
             std::fs::create_dir_all(dir)?;
         }
         if !self.path.exists() {
-            // Private from the first byte on: a file that is replaced keeps its permissions.
+            // Private from the first byte on: replacing a file keeps its permissions.
             drop(create(&self.path)?);
         }
         write_atomically(&self.path, lines)?;
@@ -95,7 +95,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Returns when it is on the disk.
+    /// Syncs the file to disk.
     pub(in crate::agent) fn sync(&mut self) -> io::Result<()> {
         if let Some(file) = &self.file
             && !self.synced
@@ -112,7 +112,7 @@ fn create(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create(true).truncate(true);
     let file = options.mode(0o600).open(path)?;
     if let Some(dir) = path.parent() {
-        // The name, too, has to survive a power cut; where directories cannot be synced it does so by itself.
+        // The name must survive a power failure too; where directories cannot be synced it does so anyway.
         let _ = File::open(dir).and_then(|dir| dir.sync_all());
     }
     Ok(file)

@@ -1,4 +1,4 @@
-//! One writer a session: a file that is locked while a process has the session open, with its process id in it.
+//! One writer per session: a file that is locked while a process has the session open, and contains its process id.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -8,33 +8,33 @@ use std::time::Duration;
 
 use super::OpenError;
 
-/// How often a lock that is taken is tried again, and when.
+/// How often to retry a lock that is taken.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_millis(10);
 /// How often another process may remove the file that was just locked.
 const REMOVALS: u32 = 50;
 
-/// Held while a session is open. The system releases it however the process ends.
+/// Held while a session is open. The system releases it when the process ends, for whatever reason.
 #[derive(Debug)]
 pub(in crate::agent) struct Lock {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// The lock lasts as long as this file is open.
     _file: File,
 }
 
-/// Who has a session open.
+/// The process that has a session open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// The process, if it has said which.
+    /// Its process id, if it has written one.
     pub pid: Option<u32>,
 }
 
-/// Why it is not to be had.
+/// Why the lock could not be taken.
 #[derive(Debug)]
 pub(super) enum LockError {
-    /// That process has it; `None` if it has not said yet who it is.
+    /// The process that has it; `None` if it has not written its id yet.
     Taken(Option<u32>),
-    /// The file cannot be made.
+    /// The file could not be created.
     Io(io::Error),
 }
 
@@ -51,12 +51,12 @@ impl Lock {
         })
     }
 
-    /// Takes the lock at `path`, or says who has it.
+    /// Takes the lock at `path`, or returns its holder.
     pub(super) fn take(path: &Path) -> Result<Self, LockError> {
         Self::take_if(path, is_at)
     }
 
-    /// The same; `is_at` says whether the file that was opened is the one at the path.
+    /// Like [`Lock::take`]; `is_at` checks whether the opened file is the one at the path.
     fn take_if(path: &Path, is_at: impl Fn(&File, &Path) -> bool) -> Result<Self, LockError> {
         let mut tries = 0;
         let mut removals = 0;
@@ -71,19 +71,19 @@ impl Lock {
                 .map_err(LockError::Io)?;
             match file.try_lock() {
                 Ok(()) => {}
-                // Who only looks holds it for a moment.
+                // A process that only checks holds the lock for a moment.
                 Err(TryLockError::WouldBlock) if tries < LOOKS => {
                     tries += 1;
                     std::thread::sleep(LOOK);
                     continue;
                 }
                 Err(TryLockError::WouldBlock) => return Err(LockError::Taken(holder(&mut file))),
-                // A file system that knows no locks: better a session without one than none.
+                // On a file system without locks, open the session without one.
                 Err(TryLockError::Error(error)) => {
                     tracing::warn!(path = %path.display(), %error, "the session is not locked");
                 }
             }
-            // Its holder removes the file at its end: one that is no longer there locks nothing.
+            // The holder removes the file when it ends: a lock on a removed file protects nothing.
             if !is_at(&file, path) {
                 removals += 1;
                 if removals > REMOVALS {
@@ -93,7 +93,7 @@ impl Lock {
                 std::thread::sleep(LOOK);
                 continue;
             }
-            // Who finds it taken is told by whom; on a full disk they are not.
+            // The id is only for the message to others; a full disk may prevent it.
             let _ = file
                 .set_len(0)
                 .and_then(|()| write!(file, "{}", std::process::id()));
@@ -104,7 +104,7 @@ impl Lock {
         }
     }
 
-    /// Who has the lock at `path` now; `None` if nobody has it.
+    /// The current holder of the lock at `path`.
     pub(in crate::agent) fn holder(path: &Path) -> Option<Holder> {
         let mut file = File::open(path).ok()?;
         match file.try_lock_shared() {
@@ -118,7 +118,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Still locked, so it is ours. One that stays is taken by the next.
+        // Still locked, so the file is ours. If it cannot be removed, the next process reuses it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         drop(lock);
         assert!(!path.exists());
         drop(Lock::take(&path).unwrap());
-        // One that was left behind is nobody's.
+        // A file left behind without a lock belongs to nobody.
         std::fs::write(&path, "1").unwrap();
         assert_eq!(Lock::holder(&path), None);
         drop(Lock::take(&path).unwrap());

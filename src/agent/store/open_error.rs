@@ -8,12 +8,12 @@ use crate::session::journal::VERSION;
 /// Why a session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody else has it open.
+    /// Another process has it open.
     #[error("session `{id}` is open in another process{}", .pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     Taken {
         /// Its id.
         id: String,
-        /// Who has it, if that is known.
+        /// That process's id, if known.
         pid: Option<u32>,
     },
     /// It has no journal.

@@ -1,4 +1,4 @@
-//! Opens a session that is on disk: everything that is whole in its journal is there again.
+//! Opens a session from disk, recovering everything whole in its journal.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -14,22 +14,22 @@ use crate::session::journal::{self, Begin, Entry, KernelChoice, Saved, Summary, 
 use crate::session::notebook::render;
 use crate::session::{CellKind, CodeStatus, Edit, OutputLimits, Transcript};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BUFFER: usize = 1 << 20;
 
-/// A session that was opened.
+/// An opened session.
 #[derive(Debug)]
 pub struct Opened {
     /// Its files.
     pub store: Store,
-    /// What was said and done.
+    /// The conversation.
     pub transcript: Transcript,
-    /// Where and with what it began.
+    /// Its first journal entry.
     pub begin: Begin,
-    /// What was not as it should be.
+    /// Repairs and irregularities.
     pub mended: Mended,
     from: Origin,
-    /// Whether somebody may want the code of a notebook to run again.
+    /// Whether the code of a notebook can be offered for a replay.
     may_replay: bool,
 }
 
@@ -41,31 +41,31 @@ enum Origin {
     Journal,
 }
 
-/// What was found that a session in good order does not have.
+/// Irregularities of a session that was not closed properly.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a finding of its own, and all can come together"
 )]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// It was not closed: the process was killed.
+    /// The session was not closed: the process was killed.
     pub was_killed: bool,
     /// The last line of the journal was torn.
     pub torn: bool,
-    /// Lines in the journal that are damaged.
+    /// Number of damaged journal lines.
     pub damaged: usize,
-    /// Lines that only a newer version knows.
+    /// Number of lines only a newer version knows.
     pub unknown: usize,
-    /// The notebook's file is not there.
+    /// The notebook's file is missing.
     pub notebook_missing: bool,
-    /// Another program changed the notebook's file since.
+    /// Another program changed the notebook's file.
     pub notebook_changed: bool,
-    /// The cell that ran when the process was killed.
+    /// The cell that was running when the process was killed.
     pub running: Option<String>,
 }
 
 impl Mended {
-    /// What a person should know, a sentence each.
+    /// Notices for a person, a sentence each.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.damaged > 0 {
@@ -93,7 +93,7 @@ impl Mended {
 }
 
 impl Opened {
-    /// A session that begins.
+    /// A new session.
     pub fn new(dir: &Path, begin: Begin, limits: OutputLimits) -> Self {
         Self {
             store: Store::create(dir, begin.clone()),
@@ -105,7 +105,7 @@ impl Opened {
         }
     }
 
-    /// A session that begins with the notebook that `begin` names, which `transcript` was read from.
+    /// A new session that continues the notebook named in `begin`, from which `transcript` was read.
     pub fn continuing(dir: &Path, begin: Begin, transcript: Transcript) -> Self {
         let mut store = Store::create(dir, begin.clone());
         store.seed(&transcript);
@@ -120,7 +120,7 @@ impl Opened {
         }
     }
 
-    /// One of which nothing is kept but the notebook at `path`, which `transcript` was read from if there is one.
+    /// A session without a journal: only the notebook at `path` is kept, from which `transcript` was read if it exists.
     pub fn without_journal(
         path: PathBuf,
         transcript: Option<Transcript>,
@@ -144,19 +144,19 @@ impl Opened {
         }
     }
 
-    /// The same of a notebook whose code somebody may want to have run again, as that of a session that is resumed.
+    /// Allows replaying the notebook's code, as for a resumed session.
     #[must_use]
     pub fn with_replay(mut self) -> Self {
         self.may_replay = true;
         self
     }
 
-    /// Whether it went on before, with a kernel that may still be there, or one that may get its variables back.
+    /// Whether the session is resumed: its kernel may still be running, or may get its variables back.
     pub fn is_resumed(&self) -> bool {
         (self.from == Origin::Journal || self.may_replay) && !self.transcript.cells().is_empty()
     }
 
-    /// Whether the transcript has all that is in the notebook's file.
+    /// Whether the transcript contains everything in the notebook's file.
     pub fn knows_notebook(&self) -> bool {
         match self.from {
             Origin::Nothing => false,
@@ -165,7 +165,7 @@ impl Opened {
         }
     }
 
-    /// Whether its notebook is not as it should be, before anything happens.
+    /// Whether its notebook needs an update before anything else happens.
     pub fn wants_saving(&self) -> bool {
         self.from == Origin::Nothing
             || (self.mended != Mended::default() && !self.mended.notebook_changed)
@@ -174,7 +174,7 @@ impl Opened {
     /// Opens the session `id` in `dir` at `now`, as its only writer.
     ///
     /// # Errors
-    /// [`OpenError`]; its files are then as they were.
+    /// [`OpenError`]; its files are then unchanged.
     pub fn open(dir: &Path, id: &str, limits: OutputLimits, now: &str) -> Result<Self, OpenError> {
         let path = journal_path(dir, id);
         let failed = |error| OpenError::Io {
@@ -259,7 +259,7 @@ impl Opened {
         })
     }
 
-    /// The notebook is at `path` now: a person has moved it.
+    /// Follows the notebook to `path`, where a person moved it.
     ///
     /// # Errors
     /// [`OpenError::Io`] if it cannot be read.
@@ -279,7 +279,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Reads the session `id` in `dir` without opening it: somebody else may have it open.
+    /// Reads the session `id` in `dir` without opening it, even if another process has it open.
     ///
     /// # Errors
     /// As [`Opened::open`], but for [`OpenError::Taken`].
@@ -308,7 +308,7 @@ impl Opened {
     }
 }
 
-/// What the lines of a journal come to.
+/// The state accumulated from a journal's lines.
 struct Entries {
     begin: Begin,
     transcript: Transcript,
@@ -316,13 +316,13 @@ struct Entries {
     saved: Option<Saved>,
     extending: bool,
     is_closed: bool,
-    /// The model said something since the notebook was saved.
+    /// The model has said something since the notebook was saved.
     is_speaking: bool,
     notebook: PathBuf,
 }
 
 impl Entries {
-    /// Before the first line; what it does not say is taken from where the journal is.
+    /// The state before the first line; defaults come from the journal's location.
     fn new(dir: &Path, id: &str, limits: OutputLimits) -> Self {
         let notebook = dir.join(format!("{id}.ipynb"));
         Self {
@@ -382,7 +382,8 @@ impl Entries {
     }
 }
 
-/// Compares the notebook's file to what we know. Says whether it is missing, and whether another program changed it.
+/// Compares the notebook's file with the known state. Returns whether it is missing, and whether another program
+/// changed it.
 fn look(
     document: &mut Document,
     transcript: &Transcript,
@@ -398,7 +399,7 @@ fn look(
         }
         OnDisk::Other => {}
     }
-    // We may have been killed between writing the file and saying so.
+    // We may have been killed between writing the file and recording that.
     let mut notebook = render(transcript);
     mark(&mut notebook, id);
     if is_the_same(document.path(), &notebook)? {
@@ -416,8 +417,8 @@ fn look(
     Ok((false, true))
 }
 
-/// Everything has an end: what was running, what waited for a decision, what the model was saying. Returns the cell that
-/// was running.
+/// Ends everything that was interrupted: the running cell, cells awaiting a decision, the model's reply. Returns the
+/// cell that was running.
 pub(super) fn end_what_was_cut_off(
     store: &mut Store,
     transcript: &mut Transcript,

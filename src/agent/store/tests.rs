@@ -125,7 +125,7 @@ impl Session {
         self.assert_is_whole();
     }
 
-    /// The file has every byte that writing it anew would give.
+    /// Asserts that the file equals a full rewrite, byte for byte.
     fn assert_is_whole(&self) {
         let mut expected = crate::session::notebook::render(&self.transcript);
         mark(&mut expected, "s");
@@ -154,7 +154,7 @@ fn in_place_and_whole_are_the_same_bytes() {
         assert_eq!(session.first_written(), number + 1);
         session.assert_saved();
     }
-    // Only the metadata changed, and got shorter.
+    // Only the metadata changed, and became shorter.
     session.edit(Edit::SetModel("a/long-name".to_owned()));
     session.assert_saved();
     session.edit(Edit::SetModel("b".to_owned()));
@@ -167,7 +167,7 @@ fn in_place_and_whole_are_the_same_bytes() {
     });
     assert_eq!(session.first_written(), 4);
     session.assert_saved();
-    // The first has no comma in front.
+    // The first cell has no comma before it.
     session.edit(Edit::AddKernel(
         crate::session::transcript::KernelIdentity {
             name: "r".to_owned(),
@@ -178,7 +178,7 @@ fn in_place_and_whole_are_the_same_bytes() {
     ));
     assert_eq!(session.first_written(), 0);
     session.assert_saved();
-    // Cells that were written before this process came can only be added to.
+    // Cells written before this process started can only be appended to.
     session.store.close(NOW.to_owned());
     drop(session);
     let mut session = Session::open(dir.path());
@@ -224,7 +224,7 @@ fn a_change_far_up_is_written_anew() {
 fn a_session_comes_back_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = Session::new(dir.path());
-    // Nothing that is worth a file.
+    // Nothing worth a file.
     session.edit(Edit::SetModel("m".to_owned()));
     assert_eq!(session.save(), Outcome::Saved(None));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -233,7 +233,7 @@ fn a_session_comes_back_as_it_was() {
     session.assert_saved();
     let mode = std::fs::metadata(session.journal()).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
-    // Killed before it was saved, with half a line.
+    // Killed before saving, with half a line written.
     session.run("b");
     assert_eq!(session.store.flush(), Outcome::Saved(None));
     let pid = std::process::id();
@@ -293,7 +293,7 @@ fn what_was_cut_off_has_an_end() {
     session.assert_saved();
     let bytes = std::fs::read(session.journal()).unwrap();
     assert!(!bytes[good..].starts_with(b"12345678"));
-    // And it is found again so.
+    // The repaired state is found again.
     let before = session.transcript.clone();
     session.store.close(NOW.to_owned());
     drop(session);
@@ -321,13 +321,13 @@ fn what_another_program_wrote_is_kept() {
     assert!(words.contains(&*aside.to_string_lossy()), "{words}");
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), theirs);
     session.assert_is_whole();
-    // Removed, and moved away: it is written again.
+    // The file was removed, and moved away: it is written again.
     std::fs::remove_file(&path).unwrap();
     session.run("b");
     session.assert_saved();
     session.store.close(NOW.to_owned());
     drop(session);
-    // While nobody had it open.
+    // While no process had it open.
     std::fs::write(&path, &theirs).unwrap();
     let opened = Opened::open(dir.path(), "s", OutputLimits::default(), NOW).unwrap();
     assert!(opened.mended.notebook_changed);
@@ -339,7 +339,7 @@ fn what_another_program_wrote_is_kept() {
     assert_eq!(std::fs::read_to_string(second).unwrap(), theirs);
     session.store.close(NOW.to_owned());
     drop(session);
-    // A copy with another time is no change.
+    // Another modification time with the same content is not a change.
     let text = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, text).unwrap();
@@ -424,7 +424,7 @@ fn a_journal_of_much_that_is_gone_gets_short_again() {
     assert_eq!(opened.store.summary.title.as_deref(), Some("mine"));
 }
 
-/// Most of what it prints is kept nowhere, nor is it in the journal; and it may be killed at any time.
+/// Most of the output is kept nowhere, not even in the journal; and the process may be killed at any time.
 #[test]
 fn a_journal_stays_short_while_a_cell_prints() {
     let dir = tempfile::tempdir().unwrap();
@@ -483,7 +483,7 @@ fn a_journal_stays_short_while_a_cell_prints() {
     session.assert_saved();
 }
 
-/// Outputs of a notebook that somebody else made are in the journal, but not in the limits.
+/// The outputs of somebody else's notebook are in the journal, but not in the limits.
 #[test]
 fn a_large_notebook_is_in_the_journal_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -510,7 +510,7 @@ fn a_large_notebook_is_in_the_journal_once() {
     assert!(length > 2 * SPARE, "{length}");
 }
 
-/// A disk that takes no more, for hours.
+/// A disk that stays full for hours.
 #[test]
 fn what_waits_for_a_full_disk_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
@@ -530,7 +530,7 @@ fn what_waits_for_a_full_disk_is_bounded() {
     assert!(failed > 0);
     let journal = session.store.journal_mut();
     assert!(journal.incomplete && journal.waiting.is_empty() && journal.last.is_none());
-    // There is room again: nothing is missing.
+    // There is space again: nothing is missing.
     let words = "the session is saved again".to_owned();
     assert_eq!(session.save(), Outcome::Saved(Some(words)));
     session.run("b");
@@ -597,7 +597,7 @@ fn a_fork_begins_as_the_other() {
     } = forked;
     drop(store);
     assert_eq!(forked.cells(), &session.transcript.cells()[..2]);
-    // Whatever `--max-cost` says: it begins at nothing.
+    // `--max-cost` starts from zero.
     assert_eq!(forked.spent(), Spent::default());
     assert_eq!(forked.models(), [("a/one".to_owned(), 1)]);
     assert_eq!(forked.native(1), None);

@@ -1,4 +1,4 @@
-//! A front end's end of a session: items come out, commands go in. The session may be of this process or of another.
+//! A front end's connection to a session, of this process or another: items come out, commands go in.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::agent::asides::Asides;
 use crate::agent::event::Command;
 use crate::agent::frame_file;
 use crate::agent::query::{Query, QueryAnswer, QueryError, QueryReason, Rows};
+use crate::session::numbered::CellPlace;
 
-/// How long the process of a session may take to answer a query: longer than it waits for its kernels.
+/// Time limit for a query to another process: longer than that process waits for its kernels.
 const ANSWER_WITHIN: Duration = Duration::from_secs(70);
 
 /// What a client receives.
@@ -22,7 +23,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(70);
 pub enum Received {
     /// The next item.
     Item(std::sync::Arc<Item>),
-    /// Items in between are gone: this stands for all up to it.
+    /// Replaces all items up to it, some of which are gone.
     Snapshot(Box<Snapshot>),
 }
 
@@ -31,7 +32,7 @@ pub enum Received {
 pub struct Client {
     name: String,
     source: Source,
-    /// What came while an answer was waited for.
+    /// Items received while waiting for an answer.
     early: VecDeque<Received>,
 }
 
@@ -42,14 +43,14 @@ enum Source {
         handle: SessionHandle,
         position: u64,
     },
-    /// Another process serves it.
+    /// Another process serves the session.
     Remote {
         items: mpsc::Receiver<Received>,
         requests: mpsc::Sender<RemoteRequest>,
     },
 }
 
-/// What goes to a session of another process, and where its answer goes.
+/// A request to a session of another process, and the channel for its answer.
 #[derive(Debug)]
 pub enum RemoteRequest {
     /// A command.
@@ -58,7 +59,7 @@ pub enum RemoteRequest {
     Query(Query, oneshot::Sender<Result<QueryAnswer, QueryError>>),
 }
 
-/// Asks a session of this process or of another beside its cells; clones ask the same one.
+/// Sends queries to a session of this process or another; clones share it.
 #[derive(Debug, Clone)]
 pub struct Queries(Asked);
 
@@ -69,7 +70,7 @@ enum Asked {
 }
 
 impl Queries {
-    /// Saves a table of the Python kernel as a file, which only the session's own process does; how many bytes it has.
+    /// Saves a table of the Python kernel as a file and returns its size in bytes. Only in the session's own process.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -83,8 +84,8 @@ impl Queries {
         }
     }
 
-    /// The answer of the session. That of another process stands behind its items: anyone who asks has its client receive
-    /// meanwhile.
+    /// Sends a query and returns the answer. A remote answer arrives after pending items, so the caller's client must
+    /// keep receiving.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -109,12 +110,12 @@ impl Queries {
 }
 
 impl SessionHandle {
-    /// A client that gets every item from the first on; where that is gone, a snapshot.
+    /// A client that gets every item from the first on; a snapshot replaces items that are gone.
     pub fn from_start(&self, name: &str) -> Client {
         self.client_at(name, 0)
     }
 
-    /// A client that begins with a snapshot.
+    /// A client that starts with a snapshot.
     ///
     /// # Errors
     /// [`Rejection::Ended`].
@@ -124,8 +125,8 @@ impl SessionHandle {
         Ok((snapshot, client))
     }
 
-    /// A client that has all items up to `after` and gets the next ones; `None` if those are gone and it must
-    /// [join](Self::join) anew.
+    /// A client that has all items up to `after` and gets the next ones; `None` if some of those are gone and it must
+    /// [join](Self::join) again.
     pub fn resume(&self, name: &str, after: ItemId) -> Option<Client> {
         self.log
             .reaches(after)
@@ -158,12 +159,12 @@ impl Client {
         }
     }
 
-    /// The name under which others see what it does.
+    /// The name under which others see its actions.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks its session beside the cells.
+    /// For queries to its session.
     pub fn queries(&self) -> Queries {
         Queries(match &self.source {
             Source::Local { handle, .. } => Asked::Local(Asides::of(handle.clone())),
@@ -171,18 +172,18 @@ impl Client {
         })
     }
 
-    /// The place of a cell in the session, from 1; `None` where that is not known.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
+    /// The place of a cell in the session; `None` where that is not known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
         let query = Query::Position {
             cell: cell.to_owned(),
         };
         match self.ask(query).await {
-            Ok(QueryAnswer::Position { number }) => number,
+            Ok(QueryAnswer::Position { place }) => place,
             Ok(_) | Err(_) => None,
         }
     }
 
-    /// Asks its session beside the cells; what the session sends meanwhile is received later.
+    /// Sends a query to its session; items that arrive in the meantime are received later.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -194,7 +195,7 @@ impl Client {
         };
         tokio::pin!(asking);
         loop {
-            // The answer stands behind items that somebody has to take.
+            // The answer arrives after items, which must be received.
             tokio::select! {
                 answer = &mut asking => return answer,
                 Some(received) = items.recv() => self.early.push_back(received),
@@ -202,7 +203,7 @@ impl Client {
         }
     }
 
-    /// The next item, or a snapshot if items are gone; `None` when the session has ended. Can be cancelled without loss.
+    /// The next item, or a snapshot if items are gone; `None` when the session has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Received> {
         if let Some(received) = self.early.pop_front() {
             return Some(received);
@@ -224,10 +225,10 @@ impl Client {
         }
     }
 
-    /// Sends a command; as [`SessionHandle::send`].
+    /// Sends a command, like [`SessionHandle::send`].
     ///
     /// # Errors
-    /// Why it is not carried out.
+    /// The [`Rejection`].
     pub async fn send(&mut self, command: Command) -> Result<ItemId, Rejection> {
         match &mut self.source {
             Source::Local { handle, .. } => handle.send(&self.name, command).await,
@@ -236,7 +237,7 @@ impl Client {
                 let sent = requests.send(RemoteRequest::Command(command, answer)).await;
                 sent.map_err(|_| Rejection::Ended)?;
                 loop {
-                    // The answer stands behind items that somebody has to take.
+                    // The answer arrives after items, which must be received.
                     tokio::select! {
                         answer = &mut answered => return answer.unwrap_or(Err(Rejection::Ended)),
                         Some(received) = items.recv() => self.early.push_back(received),

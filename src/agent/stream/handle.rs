@@ -1,4 +1,4 @@
-//! Reaches a session of this process: commands go in, and anyone who needs a part of it can look.
+//! Access to a session of this process: sends commands, and reads its state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::jupyter::raw::RawMessage;
 use crate::kernel::Kernel;
 use crate::session::Transcript;
 
-/// Commands that may wait for the session.
+/// Maximum commands queued for the session.
 pub(in crate::agent) const INBOX: usize = 64;
-/// Queries of all clients that may wait for a session's kernels.
+/// Maximum queries from all clients waiting for a session's kernels.
 const QUERIES: usize = 32;
 
-/// Reaches a session of this process; clones reach the same one. It does not keep the session alive.
+/// A handle to a session of this process; clones share it. It does not keep the session alive.
 #[derive(Debug, Clone)]
 pub struct SessionHandle {
     inbox: mpsc::Sender<Request>,
@@ -28,18 +28,18 @@ pub struct SessionHandle {
     pub(in crate::agent) place: Arc<SessionPlace>,
 }
 
-/// What holds for a session as long as it lives, and who asks its kernels beside the cells.
+/// Facts that hold for a session's lifetime, and the locks for its queries.
 #[derive(Debug)]
 pub(in crate::agent) struct SessionPlace {
     /// The language of the main kernel.
     pub(in crate::agent) language: String,
-    /// Where the kernels work.
+    /// The kernels' working directory.
     pub(in crate::agent) directory: PathBuf,
-    /// Where the notebook is kept.
+    /// The notebook's path.
     pub(in crate::agent) notebook: PathBuf,
-    /// Who asks a kernel now.
+    /// Held by the query that is using a kernel.
     pub(in crate::agent) turn: Arc<Mutex<()>>,
-    /// Queries that may wait.
+    /// Slots for waiting queries.
     pub(in crate::agent) queries: Semaphore,
 }
 
@@ -55,49 +55,49 @@ impl SessionPlace {
     }
 }
 
-/// The newest item when a command was accepted, or why it was not.
+/// The newest item when a command was accepted, or why it was rejected.
 pub type Answer = oneshot::Sender<Result<ItemId, Rejection>>;
 
-/// Somebody looks at the session as it is, between two of its steps.
+/// A request to read the session's state between two of its steps.
 pub(in crate::agent) enum Joining {
     /// A client that joins.
     Snapshot(oneshot::Sender<Snapshot>),
-    /// For those who want to know how it stands.
+    /// A request for its status.
     Status(oneshot::Sender<SessionStatus>),
-    /// For those who need a part only.
+    /// A request for a part of its state.
     Look(Look),
 }
 
-/// Looks at the transcript, and at the kernels that can take code, with their languages; the main one is first if it is
-/// among them. It is quick: the session waits for it.
+/// Reads the transcript and the kernels that can take code, with their languages; the main one is first if among them.
+/// Must be quick, because the session waits for it.
 pub(in crate::agent) type Look = Box<dyn FnOnce(&Transcript, Vec<(String, Kernel)>) + Send>;
 
-/// A command and who wants it.
+/// A command and the client that sent it.
 #[derive(Debug)]
 pub(in crate::agent) struct Request {
     /// The client's name.
     pub(in crate::agent) by: String,
     pub(in crate::agent) command: Command,
-    /// Of [`Command::Run`]: the request as a Jupyter front end sent it.
+    /// For [`Command::Run`]: the original request of a Jupyter front end.
     sent: Option<Box<RawMessage>>,
-    /// Whether it is accepted.
+    /// Receives whether the command was accepted.
     answer: Answer,
 }
 
-/// A command that was accepted.
+/// An accepted command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::agent) struct Wanted {
     /// The client's name.
     pub(in crate::agent) by: String,
     pub(in crate::agent) command: Command,
-    /// See [`Request`].
+    /// See [`Request::sent`].
     pub(in crate::agent) sent: Option<Box<RawMessage>>,
 }
 
 impl Request {
-    /// The client that sent it may go on.
+    /// Accepts the command and lets its client continue.
     pub(in crate::agent) fn accept(self, at: ItemId) -> Wanted {
-        // One that is gone wanted it all the same.
+        // The command counts even if its client is gone.
         let _ = self.answer.send(Ok(at));
         Wanted {
             by: self.by,
@@ -150,7 +150,7 @@ impl SessionHandle {
         }
     }
 
-    /// What `look` finds in the transcript as it is now. It must be quick: the session waits for it.
+    /// The result of `look` on the current transcript. It must be quick, because the session waits for it.
     ///
     /// # Errors
     /// [`Rejection::Ended`].
@@ -175,7 +175,7 @@ impl SessionHandle {
     ) -> Result<T, Rejection> {
         let (answer, found) = oneshot::channel();
         let look: Look = Box::new(move |transcript, kernels| {
-            // Somebody who has gone needs nothing.
+            // The caller may be gone.
             let _ = answer.send(look(transcript, kernels));
         });
         let asked = self.joining.send(Joining::Look(look)).await;
@@ -183,7 +183,7 @@ impl SessionHandle {
         found.await.map_err(|_| Rejection::Ended)
     }
 
-    /// The session as it is now.
+    /// A snapshot of the session.
     ///
     /// # Errors
     /// [`Rejection::Ended`].
@@ -194,7 +194,7 @@ impl SessionHandle {
         snapshot.await.map_err(|_| Rejection::Ended)
     }
 
-    /// How the session stands.
+    /// The session's status.
     ///
     /// # Errors
     /// [`Rejection::Ended`].
@@ -205,20 +205,20 @@ impl SessionHandle {
         status.await.map_err(|_| Rejection::Ended)
     }
 
-    /// Sends a command in the name of `by`. Returns the newest item there was when it was accepted: what it leads to comes
-    /// behind that.
+    /// Sends a command on behalf of `by`. Returns the newest item at the time it was accepted; its effects follow that
+    /// item.
     ///
     /// # Errors
-    /// Why it is not carried out.
+    /// The [`Rejection`].
     pub async fn send(&self, by: &str, command: Command) -> Result<ItemId, Rejection> {
         self.request(by, command, None).await
     }
 
-    /// Runs code of the person's own in the main kernel, or that of `language`, which gets `sent`, the execute_request of a
-    /// Jupyter front end, as it is: the kernel answers that front end's message.
+    /// Runs the person's own code in the main kernel, or that of `language`. The kernel gets `sent`, the
+    /// execute_request of a Jupyter front end, unchanged, so that it replies to that front end's message.
     ///
     /// # Errors
-    /// Why it is not carried out.
+    /// The [`Rejection`].
     pub async fn run_sent(
         &self,
         by: &str,
@@ -248,7 +248,7 @@ impl SessionHandle {
         answered.await.unwrap_or(Err(Rejection::Ended))
     }
 
-    /// The newest item that clients may have.
+    /// The newest item visible to clients.
     pub fn newest(&self) -> ItemId {
         self.log.newest()
     }

@@ -1,9 +1,9 @@
-//! The newest items of a session, for any number of subscribers at their own pace.
+//! The newest items of a session, for any number of subscribers, each at its own pace.
 //!
-//! The session appends and never waits. Edits that continue the one before (text of a reply, of an output stream) are
-//! joined while nobody has seen that one: such output is *announced* at most every [`ANNOUNCE_EVERY`], the first after a pause at
-//! once, and every other item at once. Old items go when the log is over its bound; a subscriber that still wanted them is
-//! [behind](Next::Behind).
+//! The session appends and never waits. An edit that continues the previous one (text of a reply, of an output stream)
+//! is joined to it while no subscriber has seen that one: such output is *announced* at most every [`ANNOUNCE_EVERY`],
+//! except the first after a pause, which is announced at once like every other item. The oldest items are dropped when
+//! the log exceeds its bound; a subscriber that still needed them is [behind](Next::Behind).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use super::{Body, Item, ItemId};
 use crate::session::{Edit, journal};
 
-/// Text is announced at most this often.
+/// Minimum interval between announcements of text.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(50);
-/// Bytes of the items that are kept for subscribers, roughly. One larger item stays until the next comes.
+/// Approximate bytes of items kept for subscribers. A single larger item stays until the next arrives.
 const BYTES: usize = 16 << 20;
-/// How many items are kept.
+/// Maximum items kept.
 const ITEMS: usize = 20_000;
-/// Bytes that an item takes besides its text.
+/// Bytes of an item besides its text.
 const ITEM_BYTES: usize = 256;
 
 /// A session's log; clones share it.
@@ -33,7 +33,7 @@ pub struct Log {
 struct Shared {
     epoch: u64,
     items: Mutex<Items>,
-    /// The sequence of the newest item that subscribers may read; [`CLOSED`] is never sent before the last item.
+    /// The sequence of the newest item that subscribers may read; [`CLOSED`] only after the last item.
     announced: watch::Sender<Announced>,
 }
 
@@ -49,20 +49,20 @@ struct Items {
     bytes: usize,
     /// The sequence of the newest item.
     newest: u64,
-    /// When output was announced last; `None` before the first.
+    /// When output was last announced; `None` before the first.
     output_at: Option<Instant>,
-    /// Whether output is among what nobody has seen.
+    /// Whether the unannounced items include output.
     has_output: bool,
 }
 
-/// What a subscriber at some position gets next.
+/// What a subscriber at a position gets next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// The item behind that position.
+    /// The item after that position.
     Item(Arc<Item>),
-    /// Items behind that position are gone: take a new snapshot.
+    /// The items after that position are gone: take a new snapshot.
     Behind,
-    /// The session has ended, and every item was read.
+    /// The session has ended, and all items were read.
     Closed,
 }
 
@@ -88,7 +88,7 @@ impl Log {
         }
     }
 
-    /// Appends an item that nobody sees before the next one is [announced](Self::announce).
+    /// Appends an item that stays invisible until the next one is [announced](Self::announce).
     pub fn append_quietly(&self, body: Body) {
         let mut items = self.items();
         let announced = self.shared.announced.borrow().sequence;
@@ -98,7 +98,7 @@ impl Log {
         }
     }
 
-    /// Appends an item. Returns when it must be [announced](Self::announce), `None` if it was.
+    /// Appends an item. Returns when it must be [announced](Self::announce); `None` if it already was.
     pub fn append(&self, body: Body) -> Option<Instant> {
         let mut items = self.items();
         let announced = self.shared.announced.borrow().sequence;
@@ -117,18 +117,18 @@ impl Log {
         }
     }
 
-    /// Lets subscribers read all that was appended.
+    /// Makes all appended items visible to subscribers.
     pub fn announce(&self) {
         self.announce_all(self.items());
     }
 
-    /// No more items will come.
+    /// Marks the end of the stream.
     pub fn close(&self) {
         self.announce();
         self.shared.announced.send_modify(|it| it.closed = true);
     }
 
-    /// The newest item that subscribers may read.
+    /// The newest item visible to subscribers.
     pub fn newest(&self) -> ItemId {
         ItemId {
             epoch: self.shared.epoch,
@@ -136,7 +136,7 @@ impl Log {
         }
     }
 
-    /// The newest item, whether subscribers may read it or not yet.
+    /// The newest item, visible to subscribers or not.
     pub fn appended(&self) -> ItemId {
         ItemId {
             epoch: self.shared.epoch,
@@ -144,7 +144,7 @@ impl Log {
         }
     }
 
-    /// Whether somebody who has all items up to `after` can go on without a snapshot.
+    /// Whether a subscriber with all items up to `after` can continue without a snapshot.
     pub fn reaches(&self, after: ItemId) -> bool {
         let items = self.items();
         after.epoch == self.shared.epoch
@@ -152,7 +152,7 @@ impl Log {
             && after.sequence + 1 >= items.oldest()
     }
 
-    /// Waits for the item behind `position`, a sequence of this epoch. Can be cancelled.
+    /// Waits for the item after `position`, a sequence of this epoch. Cancel-safe.
     pub async fn next(&self, position: u64) -> Next {
         let mut announced = self.shared.announced.subscribe();
         loop {
@@ -184,7 +184,7 @@ impl Log {
     }
 
     fn items(&self) -> MutexGuard<'_, Items> {
-        // Whole after every change, also after a panic.
+        // Consistent after every change, even after a panic.
         self.shared
             .items
             .lock()
@@ -193,7 +193,7 @@ impl Log {
 }
 
 impl Items {
-    /// Adds `body` to the newest item if nobody has seen that one and both are one edit; gives it back if not.
+    /// Joins `body` to the newest item if that is not yet visible and both form one edit; otherwise returns it.
     fn join(&mut self, body: Body, announced: u64) -> Option<Body> {
         if self.newest <= announced {
             return Some(body);
@@ -216,7 +216,7 @@ impl Items {
                 let more = weight(&edit);
                 *bytes += more;
                 self.bytes += more;
-                // It joins, so nothing comes back.
+                // The two join, so nothing is returned.
                 let _ = journal::join(last, edit);
                 None
             }
@@ -256,7 +256,7 @@ impl Items {
     }
 }
 
-/// Output that more may follow at once. The words of a model come at the pace of reading.
+/// Output that may be followed by more immediately. A model's text arrives at reading pace.
 fn can_be_joined(body: &Body) -> bool {
     use crate::kernel::OutputEvent;
     matches!(
@@ -273,7 +273,7 @@ fn can_be_joined(body: &Body) -> bool {
     )
 }
 
-/// Bytes of an edit in memory, roughly.
+/// Approximate bytes of an edit in memory.
 fn weight(edit: &Edit) -> usize {
     match edit {
         Edit::Say { text, .. }

@@ -1,4 +1,4 @@
-//! All that a subscriber needs to begin in the middle of a session.
+//! The state that a subscriber needs to start in the middle of a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -127,16 +127,16 @@ pub enum SnapshotLine<'a> {
 }
 
 impl Snapshot {
-    /// It as a line among items.
+    /// The snapshot as a line among items.
     pub fn line(&self) -> SnapshotLine<'_> {
         SnapshotLine::Snapshot { snapshot: self }
     }
 
-    /// The session's transcript. Edits that do not fit are left out.
+    /// The session's transcript. Edits that do not apply are skipped.
     pub fn transcript(&self) -> Transcript {
         let mut transcript = Transcript::new(self.limits);
         for edit in &self.transcript {
-            // A session's own snapshot fits; of another program's we take what does.
+            // A session's own snapshot always applies; from other programs we take what does.
             let _ = transcript.apply(edit.clone());
         }
         transcript

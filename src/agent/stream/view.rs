@@ -1,4 +1,5 @@
-//! A session as a screen shows it: edits and events as one list of [`EventKind`]s, without what this client did itself.
+//! A session as a screen shows it: edits and events merged into one list of [`EventKind`]s, without this client's own
+//! actions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -9,42 +10,43 @@ use crate::agent::query::{Query, QueryAnswer, QueryError};
 use crate::agent::stream::snapshot::TurnPhase;
 use crate::session::CellStatus;
 use crate::session::limits::OutputFolderPath;
+use crate::session::numbered::CellPlace;
 use crate::session::sql;
 use crate::session::transcript::Author;
 use crate::session::{CodeStatus, Edit, Transcript};
 
-/// So many events wait while a person thinks before outputs among them are left out.
+/// Queued events beyond which outputs are dropped while a person thinks.
 const READY: usize = 1000;
-/// So many wait at most.
+/// Maximum queued events.
 const MOST: usize = 20_000;
 
-/// One front end that shows a session.
+/// One front end's view of a session.
 #[derive(Debug)]
 pub struct View {
     client: Client,
-    /// What was not shown yet.
+    /// Events not shown yet.
     ready: VecDeque<EventKind>,
     sequence: u64,
     /// The main kernel's language.
     language: String,
-    /// Where the notebook is.
+    /// The notebook's directory.
     directory: PathBuf,
-    /// Cells whose words were told while they streamed, before the edit that adds them.
+    /// Cells whose text was shown while it streamed, before the edit that adds them.
     streamed: HashSet<String>,
-    /// Calls that cannot run: they have no code to show.
+    /// Calls that cannot run, so there is no code to show.
     broken: HashSet<String>,
-    /// `In [n]` numbers of cells that run.
+    /// `In [n]` numbers of running cells.
     counts: HashMap<String, i64>,
-    /// Whether a turn goes on, as far as was shown.
+    /// Whether a turn is running, according to the events shown.
     in_turn: bool,
-    /// Whether the session has ended, as far as was seen.
+    /// Whether the session has ended, according to the items received.
     is_over: bool,
-    /// What this client waits for comes behind these items.
+    /// Awaited answers follow these items.
     answers_after: HashMap<Wish, u64>,
 }
 
 impl View {
-    /// Whether a turn goes on, as far as was received.
+    /// Whether a turn is running, according to the items received.
     pub fn is_in_turn(&self) -> bool {
         self.in_turn
     }
@@ -66,7 +68,7 @@ impl View {
         }
     }
 
-    /// The next thing to show; `None` when the session has ended. Can be cancelled without loss.
+    /// The next event to show; `None` when the session has ended. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
             if let Some(kind) = self.ready.pop_front() {
@@ -81,18 +83,18 @@ impl View {
         }
     }
 
-    /// Whether the session goes on, as far as [`View::until`] knows.
+    /// Whether the session is still running, as far as [`View::until`] knows.
     pub fn is_live(&self) -> bool {
         !self.is_over
     }
 
-    /// What would be received next, as far as it is here.
+    /// The next event, if already received.
     pub fn peek(&self) -> Option<&EventKind> {
         self.ready.front()
     }
 
-    /// Waits until something comes for which `is_it` holds; it and all before it are still to be shown. Waits for ever once
-    /// much is to be shown. Can be cancelled without loss.
+    /// Waits until an event satisfies `is_it`; it and all events before it stay queued. Never resolves once too many
+    /// events are queued. Cancel-safe.
     pub async fn until(&mut self, is_it: impl Fn(&EventKind) -> bool) {
         let mut looked_at = 0;
         loop {
@@ -100,7 +102,7 @@ impl View {
                 return;
             }
             if self.ready.len() >= READY {
-                // The notebook has them.
+                // The notebook has the outputs.
                 self.ready
                     .retain(|event| !matches!(event, EventKind::Output { .. }));
             }
@@ -109,7 +111,7 @@ impl View {
                 return std::future::pending().await;
             }
             let Some(received) = self.client.next().await else {
-                // The next one to receive finds out.
+                // The next receive detects the end.
                 self.is_over = true;
                 return;
             };
@@ -117,19 +119,19 @@ impl View {
         }
     }
 
-    /// Receives until the session has ended; all of it is still to be shown. Can be cancelled without loss.
+    /// Receives until the session has ended; all events stay queued. Cancel-safe.
     pub async fn until_over(&mut self) {
         while self.is_live() {
             self.until(|_| false).await;
         }
     }
 
-    /// The place of a cell in the session, from 1, where that is known.
-    pub async fn number_of(&mut self, cell: &str) -> Option<usize> {
-        self.client.number_of(cell).await
+    /// The place of a cell in the session, where that is known.
+    pub async fn place_of(&mut self, cell: &str) -> Option<CellPlace> {
+        self.client.place_of(cell).await
     }
 
-    /// Asks the session beside its cells; what it sends meanwhile is received later.
+    /// Sends a query to the session; items that arrive in the meantime are received later.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -140,12 +142,12 @@ impl View {
     /// Sends a command.
     ///
     /// # Errors
-    /// Why it is not carried out.
+    /// The [`Rejection`].
     pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
         let wish = Wish::of(&command);
         let accepted = self.client.send(command).await?;
         self.in_turn |= wish == Some(Wish::Turn);
-        // What was told before answers somebody else.
+        // Earlier events answer somebody else.
         if let Some(wish) = wish {
             self.answers_after.insert(wish, accepted.sequence);
             self.ready
@@ -154,7 +156,7 @@ impl View {
         Ok(())
     }
 
-    /// Takes a snapshot in as what was there before: nothing of it is shown but questions that wait.
+    /// Takes a snapshot as existing state: only pending questions are shown.
     pub fn begin_with(&mut self, snapshot: &Snapshot) {
         let state = &snapshot.state;
         self.is_in(&state.kernels, &state.notebook);
@@ -177,7 +179,7 @@ impl View {
         self.directory = directory.map(Path::to_owned).unwrap_or_default();
     }
 
-    /// The path of a file that is named relative to the notebook.
+    /// Resolves a path that is relative to the notebook.
     fn beside(&self, file: &str) -> String {
         self.directory.join(file).display().to_string()
     }
@@ -194,9 +196,9 @@ impl View {
                             self.streamed.insert(cell.clone());
                         }
                         EventKind::TurnFinished { .. } => self.in_turn = false,
-                        // For those who keep the books.
+                        // Only the audit log needs these.
                         EventKind::CodeApproved { .. } | EventKind::ModelAsked { .. } => return,
-                        // The client that decided knows.
+                        // The client that decided already knows.
                         EventKind::ApprovalResolved { by, .. }
                         | EventKind::ApprovalChanged { by, .. }
                         | EventKind::ContinueResolved { by, .. }
@@ -245,7 +247,7 @@ impl View {
                 self.broken.insert(cell.clone());
                 return;
             }
-            // What lets SQL cells run elsewhere is for the notebook.
+            // The set-up cell for SQL is only for the notebook.
             Edit::Propose { cell, source, .. } if sql::is_setup(source) => {
                 self.broken.insert(cell.clone());
                 return;
@@ -278,7 +280,7 @@ impl View {
                 self.counts.insert(cell.clone(), *count);
                 return;
             }
-            // What a person types for code is on their screen.
+            // Input that the person types for code is already on their screen.
             Edit::Emit { cell, output } if !is_own => EventKind::Output {
                 cell: cell.clone(),
                 change: OutputChange::from(output.clone()),
@@ -318,7 +320,7 @@ impl View {
         self.ready.push_back(shown);
     }
 
-    /// Items are gone: what they led to is shown instead.
+    /// Items are gone: shows their combined effect from the snapshot.
     fn catch_up(&mut self, snapshot: &Snapshot) {
         self.is_in(&snapshot.state.kernels, &snapshot.state.notebook);
         let transcript = snapshot.transcript();
@@ -347,7 +349,7 @@ impl View {
         }
     }
 
-    /// Nobody is asked about code that they cannot see.
+    /// Shows proposed code, because a person must see code to decide about it.
     fn show_proposed(&mut self, snapshot: &Snapshot, cell: &str) {
         let transcript = snapshot.transcript();
         let Some((found, code)) = transcript
@@ -389,14 +391,14 @@ impl View {
                     password,
                 },
                 PendingRequest::Continue { end } => EventKind::ContinueRequested { end },
-                // Anyone who brings the session back is asked.
+                // The client that restores the session asks about it.
                 PendingRequest::Restore { .. } => continue,
             });
         }
     }
 }
 
-/// A command that is answered by an event, for which who sent it waits.
+/// A command whose sender waits for an answering event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wish {
     Turn,
@@ -431,7 +433,7 @@ impl Wish {
     }
 }
 
-/// The changes that make the outputs of the latest cell of code, and how it ended, if it has.
+/// Changes that produce the outputs of the latest code cell, and how it ended, if it has.
 type LatestOutputs = (String, (Vec<OutputChange>, Option<CodeStatus>));
 
 fn latest_outputs(transcript: &Transcript) -> Option<LatestOutputs> {

@@ -1,19 +1,19 @@
-//! Performs a turn's effects, and what they lead to, until there is nothing more to do at once.
+//! Performs a turn's effects and the inputs they cause, until nothing is left to do immediately.
 
 use std::collections::VecDeque;
 
 use super::{Effect, Input};
 
-/// A turn and what performs its effects.
+/// A turn, and the performer of its effects.
 pub(in crate::agent) trait Drive {
-    /// What `input` asks for.
+    /// The effects of `input`.
     fn step(&mut self, input: Input) -> Vec<Effect>;
 
-    /// Does it. An effect can end at once with an input of its own: a cell without a kernel is over before it ran.
+    /// Performs an effect. It may return an input at once: a cell without a kernel is over before it ran.
     async fn perform(&mut self, effect: Effect) -> Option<Input>;
 }
 
-/// Gives `input` to the turn. Two effects of one step can each lead to an input: both are given to it, in order.
+/// Feeds `input` to the turn. Two effects of one step can each cause an input: both are fed in order.
 pub(in crate::agent) async fn drive(turn: &mut impl Drive, input: Input) {
     let mut inputs = VecDeque::from([input]);
     while let Some(input) = inputs.pop_front() {
@@ -27,7 +27,7 @@ pub(in crate::agent) async fn drive(turn: &mut impl Drive, input: Input) {
 mod tests {
     use super::{Drive, Effect, Input, drive};
 
-    /// Answers a question with two cells, and each of them with an input.
+    /// Answers a question with two cells, each of which causes an input.
     #[derive(Default)]
     struct TwoCells {
         inputs: Vec<Input>,

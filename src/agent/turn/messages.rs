@@ -1,4 +1,4 @@
-//! What comes to the machine and what it says: plain values.
+//! The machine's inputs and effects, as plain values.
 
 use crate::agent::approval::{Analysis, Ruling};
 use crate::agent::event::{Decision, TurnEnd};
@@ -8,46 +8,46 @@ use crate::session::journal::Permit;
 /// A cell that the model wants to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Its cell.
+    /// The cell's id.
     pub cell: String,
     /// The code.
     pub code: String,
     /// Its language.
     pub language: String,
-    /// What was found in it.
+    /// Findings in the code.
     pub analysis: Analysis,
 }
 
-/// Something happened.
+/// An input to the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A question was asked.
     Submit,
-    /// The same, and a plan is wanted before anything is done.
+    /// A question was asked that needs a plan first.
     Plan,
     /// The person runs a cell of their own.
     RunOwn {
         /// Which cell.
         cell: String,
     },
-    /// The person wants the conversation compacted.
+    /// The person requested compaction.
     Compact,
-    /// It is.
+    /// Compaction is done.
     Compacted,
     /// The model's reply is complete.
     Replied {
         /// Calls that can run.
         calls: Vec<Call>,
-        /// Whether there were calls that are answered already: they cannot run, or need not.
+        /// Whether other calls were already answered: they cannot run, or need not.
         broken: bool,
-        /// What the reply lacks although it has no calls, for the model.
+        /// A reminder for the model, if a reply without calls lacks something.
         nudge: Option<String>,
     },
-    /// The model could not be asked.
+    /// The request to the model failed.
     ModelFailed {
         /// What happened.
         message: String,
-        /// The variable of a wrong key.
+        /// The variable of the rejected key.
         key_variable: Option<String>,
     },
     /// A person decided.
@@ -56,60 +56,60 @@ pub enum Input {
         cell: String,
         /// What.
         decision: Decision,
-        /// What was found in the code that a change brings.
+        /// Findings in the changed code.
         changed: Option<Analysis>,
     },
     /// A cell ended.
     Ran {
         /// How.
         verdict: Verdict,
-        /// What is still missing although it ran well, for the model.
+        /// A reminder for the model, if something is missing although the cell succeeded.
         nudge: Option<String>,
     },
-    /// There is no kernel to run it.
+    /// No kernel is available.
     KernelFailed {
         /// What happened.
         message: String,
     },
-    /// The request would cost more than is left.
+    /// The next request would exceed the budget.
     OverBudget {
-        /// How much, in words.
+        /// A description of the amounts.
         message: String,
     },
-    /// The person lets the turn go on.
+    /// The person continues the turn.
     GoOn {
-        /// Whether they have said something with it: of a plan, what is to be different.
+        /// Whether they added words: for a plan, what to change.
         is_changed: bool,
     },
-    /// They do not.
+    /// The person ends the turn.
     GiveUp,
-    /// The person wants it to stop.
+    /// The person interrupts.
     Interrupt,
-    /// The person wants the kernel to start anew.
+    /// The person restarts the kernel.
     Restart,
 }
 
-/// Something to do.
+/// An effect to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the model.
+    /// Request a reply from the model.
     Sample,
-    /// Stop asking it, or compacting.
+    /// Cancel the request, or the compaction.
     CancelSampling,
     /// Compact the conversation.
     Compact,
-    /// Point something out to the model, with the latest cell's outputs.
+    /// Add a hint for the model to the latest cell's outputs.
     Hint(String),
-    /// Tell the model something by itself.
+    /// Send the model a message of its own.
     Tell(String),
     /// Ask the person about a cell.
     Ask {
         /// Which cell.
         cell: String,
     },
-    /// Ask the person whether to go on, where the turn would end so.
+    /// Ask the person whether to continue; otherwise the turn ends with this.
     AskToGoOn(TurnEnd),
-    /// What was too much is allowed once more.
+    /// Grant the exceeded budget once more.
     RaiseBudget,
     /// Run a cell.
     Execute {
@@ -134,12 +134,12 @@ pub enum Effect {
     Forbid {
         /// Which cell.
         cell: String,
-        /// The rule.
+        /// The ruling.
         ruling: Box<Ruling>,
     },
-    /// From now on such code runs without a question.
+    /// Allow code of this kind without asking from now on.
     Remember(Permit),
-    /// A cell is not run.
+    /// Do not run a cell.
     Skip {
         /// Which cell.
         cell: String,
@@ -148,7 +148,7 @@ pub enum Effect {
     },
     /// Interrupt the kernel.
     InterruptKernel,
-    /// Start the kernel anew.
+    /// Restart the kernel.
     RestartKernel,
     /// The turn is over.
     End(TurnEnd),

@@ -1,39 +1,39 @@
-//! A plan before anything is done: the model first writes a plan and runs nothing, a person approves it once, and the same
-//! turn carries it out and asks about risky code only.
+//! Planning: the model first writes a plan without running code, a person approves it once, and the same turn carries
+//! it out, asking about risky code only.
 
 use super::{Call, Effect, Policy, Ruling, State, Turn, TurnEnd, skip_all};
 use crate::agent::approval::Approval;
 
-/// What a model is told before it plans.
+/// Instruction to the model to plan first.
 const WANTED: &str = "Do not run code yet. First write a short numbered plan: what you will look at, which steps you will \
                       take, which files you will write or change, and how you will check the result. Then wait.";
-/// What it is told with what is to be different.
+/// Instruction to revise the plan, sent with the person's changes.
 const AGAIN: &str = "Write the plan anew. Do not run code yet.";
-/// What it is told when the plan is approved.
+/// Message to the model when the plan is approved.
 const APPROVED: &str = "The plan is approved. Carry it out; if a step turns out to be wrong, say so and change the plan.";
 /// Why code that comes with a plan does not run.
 const NOT_YET: &str = "the user has not approved a plan yet";
 
-/// Where a turn stands with its plan.
+/// The planning state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Planning {
-    /// None is wanted.
+    /// No plan is wanted.
     Off,
-    /// The model writes it, or a person reads it. No code runs.
+    /// The model is writing it, or a person is reading it. No code runs.
     Writing,
-    /// A person has approved it.
+    /// A person approved it.
     Approved,
 }
 
 impl Turn {
-    /// A question that is answered with a plan first.
+    /// Starts a turn that needs a plan first.
     pub(super) fn plan(&mut self) -> Vec<Effect> {
         self.begin();
         self.planning = Planning::Writing;
         self.sample(vec![Effect::Tell(WANTED.to_owned())])
     }
 
-    /// A reply while the plan is being written; one without code is the plan.
+    /// Handles a reply during planning; a reply without code is the plan.
     pub(super) fn planned(&mut self, calls: Vec<Call>, broken: bool) -> Vec<Effect> {
         if !calls.is_empty() || broken {
             let effects = skip_all(calls.into(), NOT_YET);
@@ -43,9 +43,9 @@ impl Turn {
         vec![Effect::AskToGoOn(TurnEnd::Planned)]
     }
 
-    /// A person has read the plan: it is carried out, or written anew as they have said.
+    /// The person has read the plan: carry it out, or revise it.
     pub(super) fn go_on_with_plan(&mut self, is_changed: bool) -> Vec<Effect> {
-        // The plan itself is no step of the work.
+        // Planning does not count as steps of the work.
         self.steps = 0;
         let words = if is_changed {
             AGAIN
@@ -56,7 +56,7 @@ impl Turn {
         self.sample(vec![Effect::Tell(words.to_owned())])
     }
 
-    /// What happens with a cell of the model. A person who is asked about each cell has approved the plan instead.
+    /// The ruling for a cell of the model. Approving the plan replaces approving each cell.
     pub(super) fn rule(&self, call: &Call) -> Ruling {
         let rule = |policy: &Policy| policy.rule(&call.analysis, &call.language);
         if self.planning == Planning::Approved && self.policy.approval == Approval::Always {

@@ -1,4 +1,4 @@
-//! Conversations with the machine: each input with the effects it must have.
+//! Conversations with the machine: each input with its expected effects.
 
 use super::*;
 use crate::agent::approval::{Approval, Finding, FindingKind, Ground, Rule, Where};
@@ -14,7 +14,7 @@ fn call(cell: &str) -> Call {
     }
 }
 
-/// Of a session in the sandbox `workspace`.
+/// A policy for a session in the sandbox `workspace`.
 fn policy(approval: Approval, rules: &[Rule]) -> Policy {
     let extent = Extent {
         level: Level::Workspace,
@@ -32,7 +32,7 @@ fn policy(approval: Approval, rules: &[Rule]) -> Policy {
     Policy::new(approval, rules.to_vec(), ground)
 }
 
-/// In which this is found.
+/// An analysis with this finding.
 fn analysis(kind: FindingKind, path: &str) -> Analysis {
     Analysis {
         findings: vec![Finding {
@@ -49,7 +49,7 @@ fn analysis(kind: FindingKind, path: &str) -> Analysis {
     }
 }
 
-/// These cells, the first of which deletes a file.
+/// A reply with these cells, the first of which has a finding.
 fn replied_with_risk(names: &[&str], kind: FindingKind) -> Input {
     let mut calls: Vec<Call> = names.iter().map(|cell| call(cell)).collect();
     calls[0].analysis = analysis(kind, "a");
@@ -113,7 +113,7 @@ fn skip(cell: &str, reason: &str) -> Effect {
     }
 }
 
-/// Plays a conversation: each input with the effects it must have.
+/// Plays a conversation and checks the effects of each input.
 fn play(approval: Approval, max_steps: u32, conversation: Vec<(Input, Vec<Effect>)>) -> Turn {
     play_with(approval, max_steps, AtLimit::End, conversation)
 }
@@ -443,7 +443,7 @@ fn a_person_runs_code_of_their_own() {
     );
 }
 
-/// A cell of the person's own while the model's waits: however it ends, the question is asked again.
+/// The person's own cell while the model's cell waits: however it ends, the question is asked again.
 #[test]
 fn a_cell_of_ones_own_brings_the_question_back() {
     let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
@@ -454,7 +454,7 @@ fn a_cell_of_ones_own_brings_the_question_back() {
             cell: "own".to_owned(),
         };
         assert_eq!(turn.step(own), [execute("own")]);
-        // A decision that comes meanwhile does not count.
+        // A decision in the meantime does not count.
         assert_eq!(turn.step(decide("a", Decision::Run)), []);
         assert_eq!(turn.step(ran(verdict)), [ask("a")]);
         assert_eq!(turn.state.waits_for(), Some("a"));
@@ -517,10 +517,10 @@ fn a_change_is_judged_again() {
     let _ = turn.step(Input::Submit);
     let deletes = replied_with_risk(&["a"], FindingKind::Delete);
     assert_eq!(turn.step(deletes), [ask("a")]);
-    // It deletes something else now.
+    // The changed code deletes another file.
     let other = analysis(FindingKind::Delete, "b");
     assert_eq!(turn.step(change(other.clone())), [changed(), ask("a")]);
-    // What they were asked about is what runs.
+    // Nothing new to decide, so the code runs.
     assert_eq!(turn.step(change(other)), [changed(), execute("a")]);
     assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
 }
@@ -556,7 +556,7 @@ fn what_is_forbidden_never_runs() {
                 .contains("line 1: deletes files (x)")
         );
     }
-    // Nor can a person make it so.
+    // A person cannot allow it either.
     let mut turn = Turn::new(
         policy(Approval::Always, std::slice::from_ref(&forbid)),
         9,
@@ -589,7 +589,7 @@ fn a_plan_comes_first_and_is_approved_once() {
     let planned = [Effect::AskToGoOn(TurnEnd::Planned)];
     let mut turn = Turn::new(policy(Approval::Always, &[]), 9, AtLimit::End);
     assert!(tells("Do not run code yet")(&turn.step(Input::Plan)));
-    // Code that comes without a plan does not run.
+    // Code that comes with the plan does not run.
     let skipped = Effect::Skip {
         cell: "a".to_owned(),
         reason: "the user has not approved a plan yet".to_owned(),
@@ -600,7 +600,7 @@ fn a_plan_comes_first_and_is_approved_once() {
     assert!(tells("Write the plan anew")(&turn.step(changed)));
     assert_eq!(turn.step(replied(&[])), planned);
     assert!(tells("The plan is approved")(&turn.step(go_on())));
-    // Nobody is asked about each cell any more, only about risk.
+    // Cells are no longer asked about one by one, only risk.
     assert_eq!(turn.step(replied(&["b"])), [execute("b")]);
     assert_eq!(turn.step(ran(Verdict::Ok)), [Effect::Sample]);
     let risky = replied_with_risk(&["c"], FindingKind::Delete);
@@ -613,7 +613,7 @@ fn a_plan_comes_first_and_is_approved_once() {
         turn.step(Input::Interrupt)
             .contains(&Effect::End(TurnEnd::Interrupted))
     );
-    // Afterwards each cell is asked about again.
+    // In the next turn each cell is asked about again.
     let _ = turn.step(Input::Submit);
     let asks = Effect::Ask {
         cell: "d".to_owned(),

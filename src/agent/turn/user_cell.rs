@@ -1,4 +1,5 @@
-//! What a person does between: code of their own, also while the model's waits for their word, and another approval.
+//! The person's actions in between: running their own code, also while the model's cell awaits a decision, and changing
+//! the approval policy.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use super::{
 use crate::agent::approval::{Approval, FindingKind};
 
 impl State {
-    /// The cell that waits for a person's word.
+    /// The cell that awaits a person's decision.
     pub fn waits_for(&self) -> Option<&str> {
         match self {
             Self::Deciding(queue) => queue.front().map(|call| &*call.cell),
@@ -28,17 +29,17 @@ impl Turn {
         self.policy.approval
     }
 
-    /// When to ask from now on.
+    /// Sets when to ask from now on.
     pub fn set_approval(&mut self, approval: Approval) {
         self.policy.approval = approval;
     }
 
-    /// What it goes by.
+    /// The policy in effect.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// What the policy says about the cell of the model that waits or runs.
+    /// The policy's ruling on the model's cell that waits or runs.
     pub fn ruling(&self) -> Option<Ruling> {
         let (State::Deciding(queue) | State::Executing { queue, .. }) = &self.state else {
             return None;
@@ -46,7 +47,7 @@ impl Turn {
         Some(self.rule(queue.front()?))
     }
 
-    /// Whether this was found in the cell of the model that waits or runs.
+    /// Whether the model's waiting or running cell has this finding.
     pub fn finds(&self, kind: FindingKind) -> bool {
         let (State::Deciding(queue) | State::Executing { queue, .. }) = &self.state else {
             return false;
@@ -54,7 +55,7 @@ impl Turn {
         queue.front().is_some_and(|call| call.analysis.finds(kind))
     }
 
-    /// The first cell does not run, nor what comes after it; the model is told why.
+    /// Skips the forbidden cell and those after it; the model is told why.
     pub(super) fn forbid(
         &mut self,
         mut queue: VecDeque<Call>,
@@ -76,7 +77,7 @@ impl Turn {
         vec![Effect::Execute { cell }]
     }
 
-    /// A cell of the person's own ended; what it came in between of is asked again.
+    /// Handles the end of the person's own cell; an interrupted question is asked again.
     pub(super) fn own_ran(&mut self, waiting: VecDeque<Call>, verdict: &Verdict) -> Vec<Effect> {
         let mut effects = restart_if_died(verdict);
         if let Some(first) = waiting.front() {

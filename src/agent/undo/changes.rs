@@ -1,7 +1,7 @@
-//! What a cell did to the files of the workspace: two looks at it, before and after, without reading a byte.
+//! A cell's changes to the workspace files: two scans, before and after, that read no file content.
 //!
-//! A look is bounded in entries and in time; where it ends early the list says that there may be others. Links are not
-//! followed, and the session's own files are not the workspace's.
+//! A scan is bounded in entries and time; if it ends early, the result is marked incomplete. Links are not followed,
+//! and the session's own files are excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::scan::{Bounds, DirEntry, Scan};
 use super::workspace::belongs_to;
 use crate::session::changes::{ChangedFile, FilesChanged, runs_later};
 
-/// Entries that one look sees.
+/// Maximum entries of a scan.
 const ENTRIES: usize = 20_000;
-/// How long one look takes.
+/// Time limit of a scan.
 const TIME: Duration = Duration::from_millis(100);
-/// Files that are named for one cell.
+/// Maximum files listed for one cell.
 const NAMED: usize = 60;
 
-/// The directory whose files are looked at.
+/// The directory to watch.
 #[derive(Debug, Clone)]
 pub(in crate::agent) struct Watched {
     root: PathBuf,
@@ -30,12 +30,12 @@ pub(in crate::agent) struct Watched {
 pub(in crate::agent) struct Look(Scan);
 
 impl Watched {
-    /// That at `root`, in which `own` are files and directories of the session.
+    /// Watches `root`; `own` are the session's files and directories in it.
     pub(in crate::agent) fn new(root: PathBuf, own: Vec<PathBuf>) -> Self {
         Self { root, own }
     }
 
-    /// Looks at the files as they are now. Blocks.
+    /// Scans the files. Blocks.
     pub(in crate::agent) fn look(&self) -> Look {
         let is_own = |path: &Path| self.own.iter().any(|own| belongs_to(path, own));
         let bounds = Bounds {
@@ -47,7 +47,7 @@ impl Watched {
 }
 
 impl Look {
-    /// What is another one at `after`.
+    /// The differences from this scan to `after`.
     pub(in crate::agent) fn changes(&self, after: &Self) -> FilesChanged {
         let (Self(before), Self(after)) = (self, after);
         let is_seen = |path: &&PathBuf| before.sees(path) && after.sees(path);
@@ -71,7 +71,7 @@ impl Look {
         let mut new = folded(&created);
         for tool in after.tools.difference(&before.tools).filter(is_seen) {
             let path = format!("{}/", tool.display());
-            // A virtual environment has any name.
+            // A virtual environment can have any name.
             let runs = runs_later(&path).or_else(|| runs_later(".venv"));
             new.push(ChangedFile {
                 path,
@@ -99,7 +99,7 @@ impl Look {
     }
 }
 
-/// New directories stand for what is in them, but for what runs later.
+/// Collapses new directories into one entry each, except for files that run later.
 fn folded(created: &BTreeMap<&Path, &DirEntry>) -> Vec<ChangedFile> {
     let is_dir = |path: &Path| matches!(created.get(path), Some(DirEntry::Dir { .. }));
     let mut folded: BTreeMap<PathBuf, ChangedFile> = BTreeMap::new();
@@ -122,7 +122,7 @@ fn folded(created: &BTreeMap<&Path, &DirEntry>) -> Vec<ChangedFile> {
         if !matches!(found, DirEntry::Dir { .. }) {
             dir.files = dir.files.map(|files| files + 1);
             let file = named(path, found);
-            // The directory says it already.
+            // The directory's entry already says so.
             if file.runs.is_some() && dir.runs.is_none() {
                 folded.insert((*path).to_owned(), file);
             }
@@ -152,12 +152,12 @@ fn pointed_out(file: ChangedFile) -> ChangedFile {
     }
 }
 
-/// Whether one of the directories above `path` is of that kind.
+/// Whether `is_it` holds for a directory above `path`.
 fn is_below(path: &Path, is_it: impl Fn(&Path) -> bool) -> bool {
     path.ancestors().skip(1).any(is_it)
 }
 
-/// What runs later is named first, and what is too much is counted.
+/// Lists files that run later first, and counts those over the maximum.
 fn bounded(mut all: FilesChanged) -> FilesChanged {
     let mut left = NAMED;
     for files in [&mut all.created, &mut all.changed] {

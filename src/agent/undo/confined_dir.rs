@@ -1,5 +1,5 @@
-//! Changes to files below a directory, and nowhere else: each step down a path is made from the directory before it and
-//! refuses symbolic links, so that a link that code has put there leads nowhere.
+//! File changes confined to one directory: each path component is opened from its parent directory without following
+//! symbolic links, so that a link created by code leads nowhere.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,13 +13,13 @@ use rustix::fs::{
 
 use crate::kernel::folder;
 
-/// A directory that is worked in.
+/// An open root directory.
 #[derive(Debug)]
 pub(super) struct ConfinedDir {
     root: OwnedFd,
 }
 
-/// Where an entry is: its directory, and its name there.
+/// An entry's parent directory and its name there.
 struct EntryPath<'a> {
     dir: OwnedFd,
     name: &'a OsStr,
@@ -27,34 +27,34 @@ struct EntryPath<'a> {
 
 impl ConfinedDir {
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = openat(CWD, root, flags, Mode::empty())?;
         Ok(Self { root })
     }
 
-    /// One at `root`, which is made if it is not there. No link is followed on the way to it.
+    /// Opens `root`, creating it if needed. No link is followed on the way.
     ///
     /// # Errors
-    /// What the operating system said; also that there is a link.
+    /// I/O errors, also if a link is in the way.
     pub(super) fn make(root: &Path) -> io::Result<Self> {
         folder::make_dirs(root, 0o700)?;
         let root = folder::open(root)?;
         Ok(Self { root })
     }
 
-    /// Goes down to the directory of `path` (relative).
+    /// Opens the parent directory of the relative `path`.
     fn place<'a>(&self, path: &'a Path) -> io::Result<EntryPath<'a>> {
         let name = path.file_name().ok_or_else(outside)?;
         let dir = self.dir(path.parent().unwrap_or(Path::new("")))?;
         Ok(EntryPath { dir, name })
     }
 
-    /// Opens a directory; that with an empty path is the root.
+    /// Opens a directory; an empty path is the root.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn dir(&self, path: &Path) -> io::Result<OwnedFd> {
         let mut dir = self.root.try_clone()?;
         for component in path.components() {
@@ -67,7 +67,7 @@ impl ConfinedDir {
         Ok(dir)
     }
 
-    /// Whether a directory is there, or something else; `None` is nothing.
+    /// Whether the entry is a directory; `None` if it does not exist.
     pub(super) fn is_dir(&self, path: &Path) -> Option<bool> {
         let EntryPath { dir, name } = self.place(path).ok()?;
         let found = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -77,10 +77,10 @@ impl ConfinedDir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn read(&self, path: &Path) -> io::Result<File> {
         let EntryPath { dir, name } = self.place(path)?;
-        // A named pipe would keep us waiting.
+        // Without `NONBLOCK`, opening a named pipe would block.
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
         let file = File::from(openat(&dir, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() {
@@ -90,10 +90,10 @@ impl ConfinedDir {
         }
     }
 
-    /// Puts a file there that `write` fills, in the place of what is there, in one step.
+    /// Atomically creates or replaces a file with what `write` produces.
     ///
     /// # Errors
-    /// What the operating system said; then nothing has changed.
+    /// I/O errors; nothing has changed then.
     pub(super) fn write(
         &self,
         path: &Path,
@@ -105,26 +105,26 @@ impl ConfinedDir {
         let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
         let written = write(&mut file).and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
         if written.is_err() {
-            // The first error says what went wrong.
+            // The first error is the one to report.
             let _ = unlinkat(&dir, &temporary, AtFlags::empty());
         }
         written
     }
 
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn make_dir(&self, path: &Path) -> io::Result<()> {
         let EntryPath { dir, name } = self.place(path)?;
         Ok(mkdirat(&dir, name, Mode::RWXU)?)
     }
 
-    /// Makes what is not there of the directories down to `path`.
+    /// Creates the missing directories down to `path`.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
         let mut above: Vec<&Path> = path.ancestors().collect();
-        // The last is the root.
+        // The last ancestor is the root.
         above.pop();
         for dir in above.into_iter().rev() {
             match self.make_dir(dir) {
@@ -136,22 +136,23 @@ impl ConfinedDir {
     }
 
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
         let EntryPath { dir, name } = self.place(path)?;
         Ok(symlinkat(target, &dir, name)?)
     }
 
-    /// Permissions of a file or directory.
+    /// Sets the permissions of a file or directory.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         let EntryPath { dir, name } = self.place(path)?;
         let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NONBLOCK;
         match openat(&dir, name, flags, Mode::empty()) {
             Ok(file) => Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?),
-            // What we may not read we may still own. Only a link that appeared this instant would be followed.
+            // We may own files that we cannot read. The race is narrow: only a link that appeared this instant would be
+            // followed.
             Err(rustix::io::Errno::ACCESS) => Ok(rustix::fs::chmodat(
                 &dir,
                 name,
@@ -165,16 +166,16 @@ impl ConfinedDir {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let EntryPath { dir, name } = self.place(path)?;
         Ok(unlinkat(&dir, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Takes a file or link out, to the same path below `attic`.
+    /// Moves a file or link to the same path below `attic`.
     ///
     /// # Errors
-    /// What the operating system said; then it is where it was.
+    /// I/O errors; the entry then stays in place.
     pub(super) fn take_out(&self, path: &Path, attic: &Self) -> io::Result<()> {
         let EntryPath { dir, name } = self.place(path)?;
         attic.make_dirs(path.parent().unwrap_or(Path::new("")))?;
@@ -184,7 +185,7 @@ impl ConfinedDir {
             Err(rustix::io::Errno::XDEV) => {}
             Err(error) => return Err(error.into()),
         }
-        // Another file system.
+        // `attic` is on another file system.
         if let Ok(target) = rustix::fs::readlinkat(&dir, name, Vec::new()) {
             symlinkat(target, &to, name)?;
         } else {

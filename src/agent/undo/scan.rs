@@ -1,8 +1,8 @@
-//! What is in a directory, without reading a byte of it: enough to see later what has changed.
+//! A directory's entries without file content: enough to detect changes later.
 //!
-//! Never followed: symbolic links, other file systems. Not looked into: what tools keep for themselves and can make again
-//! (`.git`, `node_modules`, virtual environments, caches), and the session's own files. Breadth first, so that where
-//! there is too much the deepest is left out.
+//! Not followed: symbolic links, other file systems. Not entered: directories that tools can recreate or keep for
+//! themselves (`.git`, `node_modules`, virtual environments, caches), and the session's own files. Breadth first, so
+//! that the deepest entries are left out if there are too many.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
@@ -12,11 +12,11 @@ use std::time::Instant;
 use super::confined_dir::ConfinedDir;
 use crate::kernel::folder::path_of;
 
-/// Entries that are looked at however long that takes: a busy machine stops now and then.
+/// Entries scanned regardless of the time limit: a busy machine pauses now and then.
 const FEW: usize = 1000;
 /// Directories that belong to a tool.
 const TOOLS: [&str; 4] = [".git", ".hg", ".svn", "node_modules"];
-/// Directories that a tool makes again.
+/// Directories that a tool can recreate.
 const CACHES: [&str; 5] = [
     "__pycache__",
     ".ipynb_checkpoints",
@@ -24,27 +24,27 @@ const CACHES: [&str; 5] = [
     ".pytest_cache",
     ".ruff_cache",
 ];
-/// A directory with this in it is a virtual environment.
+/// Marker file of a virtual environment.
 const ENVIRONMENT: &str = "pyvenv.cfg";
-/// A directory with this in it says that it is a cache (<https://bford.info/cachedir/>).
+/// Marker file of a cache directory (<https://bford.info/cachedir/>).
 const CACHE: &str = "CACHEDIR.TAG";
 
-/// What there was at one moment; paths are relative.
+/// The entries at one moment; paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     pub(super) entries: BTreeMap<PathBuf, DirEntry>,
-    /// Directories that were not looked into, because there is too much or they cannot be read.
+    /// Directories not scanned, because there were too many entries or they are unreadable.
     pub(super) unseen: Vec<PathBuf>,
-    /// Directories that are a tool's and no cache: repositories, environments, packages.
+    /// Directories of tools that are not caches: repositories, environments, packages.
     pub(super) tools: BTreeSet<PathBuf>,
 }
 
-/// How far a look goes.
+/// Bounds of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Entries that it sees.
+    /// Maximum entries.
     pub(super) entries: usize,
-    /// When it ends, whatever is left.
+    /// Deadline.
     pub(super) until: Option<Instant>,
 }
 
@@ -59,14 +59,14 @@ pub(super) enum DirEntry {
     Link { target: PathBuf },
 }
 
-/// What changes when the content of a file does.
+/// Metadata that changes when a file's content does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) size: u64,
     inode: u64,
     /// Seconds and nanoseconds.
     pub(super) modified: (i64, i64),
-    /// Also when the file was given an older time.
+    /// Change time: changes even if a file is given an older modification time.
     pub(super) changed: (i64, i64),
 }
 
@@ -87,7 +87,7 @@ pub(super) fn mode_of(metadata: &std::fs::Metadata) -> u32 {
 }
 
 impl Scan {
-    /// Looks through `root`, but for `skip` (absolute), as far as `bounds` say.
+    /// Scans `root` within `bounds`, except `skip` (absolute paths).
     pub(super) fn of(root: &Path, skip: &dyn Fn(&Path) -> bool, bounds: Bounds) -> Self {
         let most = bounds.entries;
         let is_late =
@@ -97,7 +97,7 @@ impl Scan {
         let device = std::fs::metadata(root).map(|found| found.dev());
         let mut dirs = VecDeque::from([PathBuf::new()]);
         while let Some(dir) = dirs.pop_front() {
-            // A link may have taken the place of a directory since it was seen.
+            // A link may have replaced a directory since it was seen.
             let opened = beneath.as_ref().ok().and_then(|it| it.dir(&dir).ok());
             let read = opened.and_then(|it| Some((std::fs::read_dir(path_of(&it)).ok()?, it)));
             let Some((entries, opened)) = read else {
@@ -108,7 +108,7 @@ impl Scan {
                 scan.unseen.push(dir);
                 continue;
             }
-            // One directory is seen whole or not at all, but for one that alone is too much.
+            // A directory is scanned completely or not at all, unless it alone exceeds the bounds.
             for entry in entries.flatten() {
                 let path = dir.join(entry.file_name());
                 let (Ok(metadata), full) = (entry.metadata(), root.join(&path)) else {
@@ -139,7 +139,7 @@ impl Scan {
                     let stamp = Stamp::of(&metadata);
                     scan.entries.insert(path, DirEntry::File { stamp, mode });
                 }
-                // A clock is looked at less often than a file.
+                // Check the clock less often than files.
                 let seen = scan.entries.len();
                 if seen >= 2 * most || seen.is_multiple_of(256) && is_late(seen) {
                     scan.unseen.push(dir);
@@ -150,15 +150,15 @@ impl Scan {
         scan
     }
 
-    /// Whether something at `path` would have been seen.
+    /// Whether an entry at `path` would be in the scan.
     pub(super) fn sees(&self, path: &Path) -> bool {
         !self.unseen.iter().any(|dir| path.starts_with(dir))
     }
 }
 
-/// A directory that is a tool's.
+/// A tool's directory.
 enum Tool {
-    /// What is in it can be made again, and is.
+    /// Its content can be recreated.
     Cache,
     Other,
 }

@@ -1,4 +1,4 @@
-//! Copies of files by what is in them: the same content is kept once, however many files and moments have it.
+//! Content-addressed file copies: equal content is stored once, however many files and moments refer to it.
 
 use crate::kernel::remove_tree;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 256 << 10;
 
-/// What is in a file: SHA-256 of all of it.
+/// SHA-256 of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hash([u8; 32]);
 
-/// A directory with the copies. It goes with this.
+/// The directory with the copies. Removed on drop.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// An empty one at `dir`, which is made when the first copy is.
+    /// An empty store at `dir`, which is created with the first copy.
     pub(super) fn new(dir: PathBuf) -> Self {
         Self {
             dir,
@@ -38,14 +38,14 @@ impl Store {
         self.kept.values().sum()
     }
 
-    /// Copies what `file` has from here on.
+    /// Copies `file` from its current position.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn keep(&mut self, file: &mut File) -> io::Result<Hash> {
         make_private_dir(&self.dir)?;
         let temporary = self.dir.join("new");
-        // A leftover of a copy that failed is nobody's.
+        // A leftover of a failed copy.
         let _ = std::fs::remove_file(&temporary);
         let mut copy = OpenOptions::new()
             .write(true)
@@ -62,15 +62,15 @@ impl Store {
         Ok(hash)
     }
 
-    /// The copy of that content.
+    /// Opens the copy with this content.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// I/O errors.
     pub(super) fn open(&self, hash: &Hash) -> io::Result<File> {
         File::open(self.path(hash))
     }
 
-    /// Removes all copies but these.
+    /// Removes all other copies.
     pub(super) fn retain(&mut self, wanted: &BTreeSet<Hash>) {
         let gone: Vec<Hash> = self
             .kept
@@ -99,10 +99,10 @@ impl Drop for Store {
     }
 }
 
-/// The hash of what `file` has from here on.
+/// The hash of `file` from its current position.
 ///
 /// # Errors
-/// What the operating system said.
+/// I/O errors.
 pub(super) fn hash_of(file: &mut File) -> io::Result<Hash> {
     Ok(hash(file, |_| Ok(()))?.0)
 }
@@ -123,10 +123,10 @@ fn hash(file: &mut File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::R
     }
 }
 
-/// Makes a directory that only we can look into, and those above it.
+/// Creates a directory that only this user can access, and its ancestors.
 ///
 /// # Errors
-/// What the operating system said.
+/// I/O errors.
 pub(in crate::agent) fn make_private_dir(dir: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)

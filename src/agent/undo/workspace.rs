@@ -1,9 +1,9 @@
-//! Files of the workspace as they were at some moments, and the way back.
+//! The workspace files at certain moments, and restoring them.
 //!
-//! Before code runs, what has changed since the last time is copied (by size, times and inode; by content where those do
-//! not tell). Going back concerns only what changed while turns ran: what a person changed between them or since stays.
-//! Nothing is removed or replaced without being kept in a folder beside the notebook. What is too large to be copied is
-//! named, if it changed.
+//! Before code runs, files changed since the last moment are copied (judged by size, times and inode, or by content
+//! where those are inconclusive). Undo concerns only changes made while turns ran: a person's changes between or after
+//! them stay. Everything it removes or replaces is kept in a folder beside the notebook. Changed files that were too
+//! large to copy are listed.
 
 mod apply;
 
@@ -16,18 +16,18 @@ use super::confined_dir::ConfinedDir;
 use super::scan::{Bounds, DirEntry, Scan, Stamp};
 use super::store::{Hash, Store, hash_of};
 
-/// A file system's clock goes in steps: what changed less than this before it was looked at may have changed after as
-/// well, and have the same times.
+/// File system clocks tick in steps: a file changed less than this before a scan may have changed again after it with
+/// the same times.
 const STEP: Duration = Duration::from_millis(50);
 
-/// How much is kept.
+/// Limits on copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Bytes of all copies; 0 for no copies at all.
+    /// Maximum bytes of all copies; 0 disables copies.
     pub bytes: u64,
-    /// Files and directories that are looked at.
+    /// Maximum files and directories scanned.
     pub entries: usize,
-    /// How long copying may hold up the first cell.
+    /// How long copying may delay the first cell.
     pub time: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for FileLimits {
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
-    /// The session's own files, which are not the workspace's.
+    /// The session's own files, excluded from the workspace.
     own: Vec<PathBuf>,
     limits: FileLimits,
     store: Store,
@@ -63,29 +63,29 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy)]
 struct Copy {
     hash: Option<Hash>,
-    /// Whether the same stamp means the same content.
+    /// Whether an equal stamp implies equal content.
     settled: bool,
 }
 
-/// A turn's beginning and, once it has come, its end.
+/// A turn's start and, once it has ended, its end.
 pub type Span = (Arc<Moment>, Option<Arc<Seen>>);
 
-/// What there was, with only as much of the content as it takes to see what has changed.
+/// A later scan of the workspace, with only as much content as needed to detect changes.
 #[derive(Debug)]
 pub struct Seen {
     scan: Scan,
-    /// The moment before.
+    /// The preceding moment.
     last: Arc<Moment>,
-    /// Of files whose stamp does not tell.
+    /// Hashes of files whose stamps are inconclusive.
     hashes: BTreeMap<PathBuf, Hash>,
 }
 
-/// What it takes to go back. Paths are relative.
+/// The changes needed to undo turns. Paths are relative.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilePlan {
-    /// What each path is to be; `None` is nothing.
+    /// The target state of each path; `None` removes it.
     targets: BTreeMap<PathBuf, Option<Target>>,
-    /// What has changed and was not kept, and why.
+    /// Changed files without a copy, and why.
     pub lost: BTreeMap<PathBuf, &'static str>,
 }
 
@@ -104,22 +104,22 @@ enum Target {
     },
 }
 
-/// What was done.
+/// The result of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilesUndone {
-    /// Files with an earlier content, permissions or place of their own again.
+    /// Files whose content, permissions or place were restored.
     pub restored: Vec<PathBuf>,
-    /// What the turns had made.
+    /// Files the turns had created, now removed.
     pub removed: Vec<PathBuf>,
-    /// What could not be undone, and why.
+    /// Changes that could not be undone, and why.
     pub failed: BTreeMap<PathBuf, String>,
-    /// Where replaced and removed files are now.
+    /// Where replaced and removed files are kept.
     pub kept_in: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// That below `root`. Copies go to the directory `store` while this lives. `own` are files and directories of the
-    /// session; also what begins with their name and a dot or underscore is its own.
+    /// The workspace below `root`. Copies are kept in the directory `store`, which lives as long as this. `own` are
+    /// files and directories of the session, which also owns names that start with theirs and a dot or underscore.
     pub fn new(root: PathBuf, store: PathBuf, own: Vec<PathBuf>, limits: FileLimits) -> Self {
         Self {
             root,
@@ -130,7 +130,7 @@ impl Workspace {
         }
     }
 
-    /// Takes note of all files, and copies what is not known yet.
+    /// Records all files, and copies content that has no copy yet.
     pub fn take(&mut self) -> Arc<Moment> {
         let (begun, now) = (Instant::now(), SystemTime::now());
         let scan = self.scan();
@@ -147,7 +147,7 @@ impl Workspace {
                 Some(_) | None => new.push((stamp.size, path.clone(), *stamp)),
             }
         }
-        // The small ones first: there are more of them, and they are what was written by hand.
+        // Small files first: there are more of them, and they tend to be written by hand.
         new.sort_by_key(|(size, ..)| *size);
         for (size, path, stamp) in new {
             let room = self.limits.bytes.saturating_sub(self.store.bytes());
@@ -164,7 +164,7 @@ impl Workspace {
         Arc::clone(&self.last)
     }
 
-    /// Takes note of all files, without copying any.
+    /// Records all files without copying.
     pub fn look(&self) -> Arc<Seen> {
         let scan = self.scan();
         let mut hashes = BTreeMap::new();
@@ -183,7 +183,7 @@ impl Workspace {
         })
     }
 
-    /// Forgets the copies that none of these moments needs.
+    /// Drops copies that none of these moments needs.
     pub fn retain(&mut self, moments: &[Arc<Moment>]) {
         let last = Arc::clone(&self.last);
         let wanted: BTreeSet<Hash> = moments
@@ -199,7 +199,7 @@ impl Workspace {
         self.store.bytes()
     }
 
-    /// What it takes to undo what changed in `turns`, oldest first.
+    /// Plans how to undo the changes made in `turns`, oldest first.
     pub fn plan(&self, turns: &[Span]) -> FilePlan {
         let now = self.look();
         let beneath = ConfinedDir::open(&self.root);
@@ -212,7 +212,7 @@ impl Workspace {
                     .or_insert_with(|| moment.target(&path));
             }
         }
-        // What is already as it was needs nothing.
+        // Paths already in their target state need no change.
         let is_needed = |path: &PathBuf, target: &Option<Target>| {
             let there = now.scan.entries.get(path);
             match (there, target) {
@@ -269,7 +269,7 @@ impl Workspace {
         Scan::of(&self.root, &is_own, bounds)
     }
 
-    /// `None` if it cannot be read or changes meanwhile.
+    /// Copies a file; `None` if it is unreadable or changes in the meantime.
     fn copy(&mut self, path: &Path, stamp: &Stamp) -> Option<Hash> {
         let mut file = ConfinedDir::open(&self.root).ok()?.read(path).ok()?;
         let is_same = |file: &std::fs::File| {
@@ -284,7 +284,7 @@ impl Workspace {
     }
 }
 
-/// Whether `path` is `own`, or a file that is named after it.
+/// Whether `path` is `own`, or a file named after it.
 pub(super) fn belongs_to(path: &Path, own: &Path) -> bool {
     if path == own {
         return true;
@@ -314,7 +314,7 @@ fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
 }
 
 impl Moment {
-    /// What is known of a file that had this stamp.
+    /// The known content of a file with this stamp.
     fn known(&self, path: &Path, stamp: &Stamp) -> Option<Copy> {
         let Some(DirEntry::File { stamp: before, .. }) = self.scan.entries.get(path) else {
             return None;
@@ -325,7 +325,7 @@ impl Moment {
             .copied()
     }
 
-    /// The paths at which something else is at `end`.
+    /// The paths that differ at `end`.
     fn changed_until(&self, end: &Seen) -> Vec<PathBuf> {
         let (here, there) = (&self.scan, &end.scan);
         let paths: BTreeSet<&PathBuf> = here.entries.keys().chain(there.entries.keys()).collect();
@@ -333,7 +333,7 @@ impl Moment {
             if here.entries.get(path) != there.entries.get(path) {
                 return true;
             }
-            // Times that do not tell: the content does.
+            // Compare content if the times are inconclusive.
             self.copies
                 .get(path)
                 .filter(|copy| !copy.settled)
@@ -363,7 +363,7 @@ impl Moment {
 }
 
 impl Seen {
-    /// What was in a file that has not changed since the moment before.
+    /// The content of a file that has not changed since the preceding moment.
     fn hash(&self, path: &Path) -> Option<Hash> {
         let known = || self.last.copies.get(path).and_then(|copy| copy.hash);
         self.hashes.get(path).copied().or_else(known)
@@ -371,7 +371,7 @@ impl Seen {
 }
 
 impl FilePlan {
-    /// How many paths change.
+    /// Number of paths that change.
     pub fn len(&self) -> usize {
         self.targets.len()
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{ContainerError, Containers, UPLOADED, failed};
+use super::{Container, ContainerError, Containers, UPLOADED, failed};
 use crate::app::executor::ending_of;
 use crate::app::files::{self as disk, EntryKind};
 use crate::kernel::folder;
@@ -173,17 +174,28 @@ impl Containers {
         if source.place == place {
             return Ok(path);
         }
-        let (id, sent) = (id.to_owned(), path.clone());
+        self.copy_in(id, source.place, &path, place).await?;
+        Ok(path)
+    }
+
+    /// Copies a file to the `path` of container `id`, which is at `place`.
+    pub(super) async fn copy_in(
+        &self,
+        id: &str,
+        source: PathBuf,
+        path: &str,
+        place: PathBuf,
+    ) -> Result<Container, ContainerError> {
+        let (id, sent) = (id.to_owned(), path.to_owned());
         self.on_disk(move |shared| {
-            copy(&source.place, &place).map_err(failed("written"))?;
+            copy(&source, &place).map_err(failed("written"))?;
             shared.change(&id, |container| {
                 if container.uploaded.len() < UPLOADED {
                     container.uploaded.insert(sent);
                 }
             })
         })
-        .await?;
-        Ok(path)
+        .await
     }
 
     /// Writes pictures that code has displayed as files: `plot-1.png` and so on.
@@ -195,20 +207,27 @@ impl Containers {
         id: &str,
         pictures: impl IntoIterator<Item = (String, Vec<u8>)>,
     ) -> Result<(), ContainerError> {
-        let mut number = 1;
-        for (mime, bytes) in pictures {
-            let ending = ending_of(&mime);
-            let place = loop {
-                let (_, place) = self.place(id, &format!("plot-{number}.{ending}")).await?;
-                number += 1;
-                if std::fs::symlink_metadata(&place).is_err() {
-                    break place;
+        let directory = self.shared.files_of(&self.get(id).await?.id);
+        let pictures: Vec<(String, Vec<u8>)> = pictures.into_iter().collect();
+        self.on_disk(move |shared| {
+            // Two runs at once would take the same name.
+            let _changing = shared
+                .changing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let mut numbers = 1_u64..;
+            for (mime, bytes) in pictures {
+                let ending = ending_of(&mime);
+                let mut places =
+                    (&mut numbers).map(|number| directory.join(format!("plot-{number}.{ending}")));
+                let free = places.find(|place| std::fs::symlink_metadata(place).is_err());
+                if let Some(place) = free {
+                    disk::write(&place, &bytes).map_err(failed("written"))?;
                 }
-            };
-            self.on_disk(move |_| disk::write(&place, &bytes).map_err(failed("written")))
-                .await?;
-        }
-        Ok(())
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Remembers that a program wrote the file `path`.

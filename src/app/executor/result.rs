@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use super::ProgramSession;
 use crate::jupyter::mime::TEXT_PLAIN;
 use crate::jupyter::nbformat::Output;
 use crate::kernel::Verdict;
 use crate::llm::types::{Part, PictureRules};
+use crate::session::chart;
 use crate::session::summarize::{self, Budget, ImagePreparer, plain};
 use crate::session::visual::Visual;
 use crate::session::{CodeCell, CodeStatus};
@@ -32,7 +34,7 @@ impl Default for SharedPreparer {
 }
 
 /// A cell's outputs for a model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CellResult {
     /// All that is text, cut in the middle if it is long.
     pub text: String,
@@ -44,6 +46,8 @@ pub struct CellResult {
     pub error: Option<CodeError>,
     /// What has a form besides text, at full size.
     pub visuals: Vec<OutputFile>,
+    /// Its figures as typed data.
+    pub charts: Vec<Value>,
 }
 
 /// An exception.
@@ -99,6 +103,7 @@ pub(super) fn of_cell(
         is_cut: cell.outputs.is_cut() || summarize::whole_text(cell).len() > most,
         error: error_of(cell),
         visuals: visuals(cell),
+        charts: charts(cell),
         ..CellResult::default()
     };
     for part in parts {
@@ -177,6 +182,16 @@ pub fn ending_of(mime: &str) -> &str {
         "image/svg+xml" => "svg",
         other => other.strip_prefix("image/").unwrap_or("png"),
     }
+}
+
+/// The charts of a cell, in E2B's schema.
+fn charts(cell: &CodeCell) -> Vec<Value> {
+    let outputs = cell.outputs.to_notebook();
+    let chart = |output: &Output| match output {
+        Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => chart::of(data),
+        Output::Stream { .. } | Output::Error { .. } | Output::Other(_) => None,
+    };
+    outputs.iter().filter_map(chart).collect()
 }
 
 /// The outputs of a cell that no text stands for.

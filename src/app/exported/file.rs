@@ -52,6 +52,30 @@ pub fn render(
     })
 }
 
+/// One cell of the notebook in the file `from` as a page of its own; `None` if no cell has that id.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn cell_page(
+    from: &Path,
+    id: &str,
+    name: &str,
+    context: &Context,
+) -> Result<Option<String>, Failure> {
+    let shown = from.display().to_string();
+    let bytes = std::fs::read(from)
+        .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
+    let mut notebook = notebook::parse(&bytes, &shown, &context.notify)?;
+    notebook.cells.retain(|cell| cell.id == id);
+    let beside = from.parent().unwrap_or(Path::new(""));
+    let page = || {
+        export::html(&notebook, name, Options::default(), &|path| {
+            picture(beside, path)
+        })
+    };
+    Ok((!notebook.cells.is_empty()).then(page))
+}
+
 /// Writes the notebook in the file `from` to the file `output`. `to` is what it becomes, by default what the ending says.
 ///
 /// # Errors

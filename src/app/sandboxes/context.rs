@@ -31,6 +31,17 @@ pub struct CodeContext {
     turn: Arc<tokio::sync::Mutex<Taught>>,
 }
 
+/// What programs are told of a context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextInfo {
+    /// Its name.
+    pub id: String,
+    /// The language, in E2B's words.
+    pub language: String,
+    /// Where its code works, as programs say it.
+    pub cwd: String,
+}
+
 /// What a kernel has learnt of what it needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Taught {
@@ -92,6 +103,15 @@ impl CodeContext {
             kernel: Mutex::default(),
             turn: Arc::default(),
         })
+    }
+
+    /// What programs are told of it.
+    pub fn info(&self) -> ContextInfo {
+        ContextInfo {
+            id: self.id.clone(),
+            language: self.language.clone(),
+            cwd: self.cwd.clone(),
+        }
     }
 
     /// Starts its kernel, in its directory.
@@ -163,7 +183,11 @@ impl CodeContext {
         if *taught == Taught::Nothing
             && let Some(code) = language.beginning()
         {
-            aside(kernel, code.to_owned(), "the kernel could not be prepared").await?;
+            // Code runs without it: only tables and charts have no data then.
+            let taught = aside(kernel, code.to_owned(), "the kernel could not be prepared").await;
+            if let Err(error) = taught {
+                tracing::warn!(%error, language = self.language, "a kernel did not learn what E2B's clients expect");
+            }
         }
         *taught = Taught::Language;
         let variables = lock(&self.variables).clone();

@@ -13,8 +13,11 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, KernelState, OutputEvent,
     Verdict, plain_traceback,
 };
+use crate::session::chart;
 use crate::task;
 
+/// How E2B calls a chart.
+const CHART: &str = "e2b/chart";
 /// Events that wait to be read: each may be large.
 const EVENTS: usize = 4;
 /// How often abandoned code is interrupted, and how long it may take to end before its kernel is started anew.
@@ -258,12 +261,22 @@ async fn abandon(kernel: &Kernel, mut execution: Execution) -> bool {
     false
 }
 
+/// Figures that a page draws get their chart here, figures of matplotlib in the kernel.
+fn with_chart(mut data: MimeBundle) -> MimeBundle {
+    if !data.contains(CHART)
+        && let Some(chart) = chart::of(&data)
+    {
+        data.insert(CHART, chart);
+    }
+    data
+}
+
 fn event_of(output: OutputEvent) -> Option<RunEvent> {
     Some(match output {
         OutputEvent::Stream(stream) if stream.name == "stderr" => RunEvent::Stderr(stream.text),
         OutputEvent::Stream(stream) => RunEvent::Stdout(stream.text),
-        OutputEvent::Display { data, .. } => RunEvent::Result(data, false),
-        OutputEvent::Result { data, .. } => RunEvent::Result(data, true),
+        OutputEvent::Display { data, .. } => RunEvent::Result(with_chart(data), false),
+        OutputEvent::Result { data, .. } => RunEvent::Result(with_chart(data), true),
         OutputEvent::Error(error) => RunEvent::Error {
             traceback: plain_traceback(&error),
             name: error.ename,

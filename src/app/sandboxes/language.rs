@@ -3,6 +3,9 @@
 //! What was there before an execution's own variables is kept in the kernel and set again afterwards.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use crate::kernel::with_figures;
 
 /// A language that we know this of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub(super) enum Language {
     Other,
 }
 
-const PYTHON: &str = include_str!("python.py");
+static PYTHON: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("python.py")));
 
 /// Variables by name and value.
 type Variables = [(String, String)];
@@ -64,108 +67,68 @@ impl Language {
     /// What a kernel learns at its start.
     pub(super) fn beginning(self) -> Option<&'static str> {
         match self {
-            Self::Python => Some(PYTHON),
-            Self::Script => Some(
-                "if (typeof globalThis.require === 'undefined' && typeof globalThis.Deno !== 'undefined') { \
-                 globalThis.require = (await import('node:module')).createRequire(Deno.cwd() + '/'); }",
-            ),
+            Self::Python => Some(&PYTHON),
+            Self::Script => Some(include_str!("language/begin.js")),
             Self::R | Self::Bash | Self::Java | Self::Other => None,
         }
     }
 
     /// Sets variables; with `keeping` what was there before is kept for [`restore`](Self::restore).
     pub(super) fn set(self, variables: &Variables, keeping: bool) -> Option<String> {
+        let at_once = |code: &str, variables: String| {
+            let keeps = if keeping { "1" } else { "0" };
+            // The variables last: nothing in them is a place to fill.
+            code.replace("KEEPS", keeps)
+                .replace("VARIABLES", &variables)
+        };
+        let one_by_one = |keep: &str, set: &str, quote: fn(&str) -> String| {
+            let one = |(name, value): &(String, String)| {
+                let keep = if keeping { keep } else { "" };
+                let code = format!("{keep}{set}").replace("NAME", name);
+                code.replace("VALUE", &quote(value))
+            };
+            variables.iter().map(one).collect()
+        };
         let object = || {
             let all = variables.iter().cloned();
             let all = all.map(|(name, value)| (name, value.into()));
             serde_json::Value::Object(all.collect()).to_string()
         };
+        let vector = || {
+            let each = variables.iter();
+            let each = each.map(|(name, value)| format!("\"{name}\" = {}", quoted(value)));
+            each.collect::<Vec<_>>().join(", ")
+        };
         Some(match self {
-            Self::Python => {
-                let keep = if keeping {
-                    "setattr(s, '_sponde_env', {k: o.environ.get(k) for k in n}), "
-                } else {
-                    ""
-                };
-                format!(
-                    "(lambda s, o, n: ({keep}o.environ.update(n)))(__import__('sys'), __import__('os'), {})",
-                    object()
-                )
-            }
-            Self::Script => {
-                let keep = if keeping {
-                    "globalThis[Symbol.for('sponde.env')] = Object.fromEntries(Object.keys(n).map((k) => [k, process.env[k]]));"
-                } else {
-                    ""
-                };
-                format!("{{ const n = {}; {keep} Object.assign(process.env, n); }}", object())
-            }
-            Self::R => {
-                let all: Vec<String> = variables
-                    .iter()
-                    .map(|(name, value)| format!("\"{name}\" = {}", quoted(value)))
-                    .collect();
-                let keep = if keeping {
-                    "options(sponde.env = Sys.getenv(names(n), unset = NA, names = TRUE)); "
-                } else {
-                    ""
-                };
-                format!(
-                    "local({{ n <- c({}); {keep}do.call(Sys.setenv, as.list(n)) }})",
-                    all.join(", ")
-                )
-            }
-            Self::Bash => variables.iter().fold(String::new(), |mut code, (name, value)| {
-                if keeping {
-                    let _ = writeln!(
-                        code,
-                        "if [ \"${{{name}+x}}\" ]; then __sponde_{name}=\"${name}\"; else unset __sponde_{name}; fi"
-                    );
-                }
-                let _ = writeln!(code, "export {name}={}", shell_quoted(value));
-                code
-            }),
-            Self::Java => variables.iter().fold(String::new(), |mut code, (name, value)| {
-                if keeping {
-                    let _ = writeln!(
-                        code,
-                        "if (System.getProperty(\"{name}\") != null) System.setProperty(\"sponde.env.{name}\", System.getProperty(\"{name}\"));"
-                    );
-                }
-                let _ = writeln!(code, "System.setProperty(\"{name}\", {});", quoted(value));
-                code
-            }),
+            Self::Python => at_once(include_str!("language/set.py"), object()),
+            Self::Script => at_once(include_str!("language/set.js"), object()),
+            Self::R => at_once(include_str!("language/set.R"), vector()),
+            Self::Bash => one_by_one(
+                include_str!("language/keep.sh"),
+                include_str!("language/set.sh"),
+                shell_quoted,
+            ),
+            Self::Java => one_by_one(
+                include_str!("language/keep.java"),
+                include_str!("language/set.java"),
+                quoted,
+            ),
             Self::Other => return None,
         })
     }
 
     /// Sets again what was there before variables of these names were set.
     pub(super) fn restore(self, variables: &Variables) -> Option<String> {
+        let each = |code: &str| {
+            let names = variables.iter();
+            names.map(|(name, _)| code.replace("NAME", name)).collect()
+        };
         Some(match self {
-            Self::Python => "(lambda s, o: [o.environ.pop(k, None) if v is None else o.environ.__setitem__(k, v) \
-                for k, v in (s.__dict__.pop('_sponde_env', None) or {}).items()])(__import__('sys'), __import__('os'))"
-                .to_owned(),
-            Self::Script => "{ const k = Symbol.for('sponde.env'); for (const [n, v] of Object.entries(globalThis[k] ?? {})) \
-                { if (v === undefined) delete process.env[n]; else process.env[n] = v; } delete globalThis[k]; }"
-                .to_owned(),
-            Self::R => "local({ o <- getOption(\"sponde.env\"); for (k in names(o)) if (is.na(o[[k]])) Sys.unsetenv(k) else \
-                do.call(Sys.setenv, stats::setNames(list(o[[k]]), k)); options(sponde.env = NULL) })"
-                .to_owned(),
-            Self::Bash => variables.iter().fold(String::new(), |mut code, (name, _)| {
-                let _ = writeln!(
-                    code,
-                    "if [ \"${{__sponde_{name}+x}}\" ]; then export {name}=\"$__sponde_{name}\"; unset __sponde_{name}; else unset {name}; fi"
-                );
-                code
-            }),
-            Self::Java => variables.iter().fold(String::new(), |mut code, (name, _)| {
-                let _ = writeln!(
-                    code,
-                    "if (System.getProperty(\"sponde.env.{name}\") != null) System.setProperty(\"{name}\", \
-                     System.getProperties().remove(\"sponde.env.{name}\").toString()); else System.clearProperty(\"{name}\");"
-                );
-                code
-            }),
+            Self::Python => include_str!("language/restore.py").to_owned(),
+            Self::Script => include_str!("language/restore.js").to_owned(),
+            Self::R => include_str!("language/restore.R").to_owned(),
+            Self::Bash => each(include_str!("language/restore.sh")),
+            Self::Java => each(include_str!("language/restore.java")),
             Self::Other => return None,
         })
     }

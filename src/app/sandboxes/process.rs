@@ -299,6 +299,11 @@ impl Processes {
         running.values().map(|it| it.info.clone()).collect()
     }
 
+    /// The numbers of their processes.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        lock(&self.running).keys().copied().collect()
+    }
+
     /// Follows one from now on. Returns its number too.
     ///
     /// # Errors

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::context::{CodeContext, ContextError};
+use super::context::{CodeContext, ContextError, ContextInfo};
 use super::files::Files;
 use super::language::normal;
 use super::machine::{Dirs, HOME, Machine, Size};
@@ -16,6 +16,8 @@ use super::running::{Clock, Ending};
 use super::watching::Watches;
 use super::{NewSandbox, SandboxError, lock};
 use crate::error::{Failure, FailureKind};
+use crate::kernel::Kernel;
+use crate::kernel::processes::{self, Stopped};
 
 /// Contexts of a sandbox.
 const CONTEXTS: usize = 32;
@@ -27,7 +29,7 @@ const DEFAULTS: [&str; 2] = ["python", "javascript"];
 pub enum SandboxState {
     /// It can be used.
     Running,
-    /// Its time stands still. Its kernels wait in memory.
+    /// Its time and its processes stand still, in memory.
     Paused,
 }
 
@@ -44,6 +46,10 @@ pub struct ProgramSandbox {
     files: Files,
     processes: Processes,
     watches: Watches,
+    /// While it is paused.
+    stopped: tokio::sync::Mutex<Stopped>,
+    /// When what it takes was asked last, and the time of processors until then.
+    measured: Mutex<(Instant, Duration)>,
     ended: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
@@ -87,6 +93,8 @@ impl ProgramSandbox {
             files: Files::new(Arc::clone(&machine)),
             processes: Processes::default(),
             watches: Watches::default(),
+            stopped: tokio::sync::Mutex::default(),
+            measured: Mutex::new((Instant::now(), Duration::ZERO)),
             contexts: Mutex::new(planned.into()),
             ended: CancellationToken::new(),
             machine,
@@ -158,7 +166,7 @@ impl ProgramSandbox {
         self.new.pauses
     }
 
-    /// Is cancelled when it ends or pauses.
+    /// Is cancelled when it ends.
     pub fn ended(&self) -> &CancellationToken {
         &self.ended
     }
@@ -179,9 +187,11 @@ impl ProgramSandbox {
     }
 
     /// Its time is over so long from now on, or later. One that is paused goes on. True: it was paused.
-    pub fn connect(&self, lifetime: Duration) -> bool {
+    pub async fn connect(&self, lifetime: Duration) -> bool {
+        let mut stopped = self.stopped.lock().await;
         let was_paused = self.clock.is_paused();
         if was_paused {
+            std::mem::take(&mut *stopped).go_on();
             self.clock.pause(Some(lifetime));
         } else {
             self.clock.extend(lifetime);
@@ -189,13 +199,36 @@ impl ProgramSandbox {
         was_paused
     }
 
-    /// Its time stands still; its kernels keep their memory. False: it did already.
-    pub fn pause(&self) -> bool {
+    /// Its time stands still, and so do its kernels and commands, which keep their memory. False: it is paused already.
+    pub async fn pause(&self) -> bool {
+        let mut stopped = self.stopped.lock().await;
         if self.clock.is_paused() {
             return false;
         }
         self.clock.pause(None);
+        let roots = self.roots().await;
+        let stopping = tokio::task::spawn_blocking(move || processes::stop(&roots));
+        *stopped = stopping.await.unwrap_or_default();
         true
+    }
+
+    /// The numbers of the processes that all others of it come from.
+    async fn roots(&self) -> Vec<u32> {
+        let kernels = self.kernels().into_iter();
+        let kernels = kernels.map(|kernel| async move { kernel.pid().await });
+        let kernels = futures_util::future::join_all(kernels).await;
+        let mut roots = self.processes.roots();
+        roots.extend(kernels.into_iter().flatten());
+        roots
+    }
+
+    fn kernels(&self) -> Vec<Kernel> {
+        let contexts = lock(&self.contexts);
+        let kernels = contexts.iter().filter_map(|it| match it {
+            Listed::Made { context, .. } => context.kernel(),
+            Listed::Planned { .. } => None,
+        });
+        kernels.collect()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -224,14 +257,16 @@ impl ProgramSandbox {
         }
     }
 
-    /// The contexts, as name, language and directory.
-    pub fn contexts(&self) -> Vec<(String, String, String)> {
+    /// The contexts.
+    pub fn contexts(&self) -> Vec<ContextInfo> {
         let contexts = lock(&self.contexts).clone();
         let shown = contexts.into_iter().map(|it| match it {
-            Listed::Made { context: it, .. } => {
-                (it.id.clone(), it.language.clone(), it.cwd.clone())
-            }
-            Listed::Planned { id, language } => (id, language.to_owned(), HOME.to_owned()),
+            Listed::Made { context, .. } => context.info(),
+            Listed::Planned { id, language } => ContextInfo {
+                id,
+                language: language.to_owned(),
+                cwd: HOME.to_owned(),
+            },
         });
         shown.collect()
     }
@@ -363,16 +398,24 @@ impl ProgramSandbox {
             .spawn(&self.machine, &self.new.variables, request)
     }
 
-    /// Bytes of memory that its kernels take.
-    pub async fn memory(&self) -> u64 {
-        let contexts = lock(&self.contexts).clone();
-        let kernels = contexts.iter().filter_map(|it| match it {
-            Listed::Made { context, .. } => context.kernel(),
-            Listed::Planned { .. } => None,
-        });
-        let asked = kernels.map(|kernel| async move { kernel.usage().await.ok()?.memory });
-        let all = futures_util::future::join_all(asked).await;
-        all.into_iter().flatten().sum()
+    /// What its kernels and commands take: bytes of memory, and the percentage of all processors since this was asked last.
+    pub async fn usage(&self) -> (u64, f64) {
+        let roots = self.roots().await;
+        let taken = tokio::task::spawn_blocking(move || processes::taken(&roots)).await;
+        let taken = taken.unwrap_or_default();
+        let now = Instant::now();
+        let (then, before) = std::mem::replace(&mut *lock(&self.measured), (now, taken.cpu));
+        // What has ended meanwhile is not counted any more.
+        let spent = taken.cpu.saturating_sub(before).as_secs_f64();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        #[expect(clippy::cast_precision_loss, reason = "a number of processors")]
+        let possible = (now - then).as_secs_f64() * processors as f64;
+        let percent = if possible > 0.0 {
+            spent / possible * 100.0
+        } else {
+            0.0
+        };
+        (taken.memory, percent.min(100.0))
     }
 
     /// What it has of the machine.
@@ -383,6 +426,8 @@ impl ProgramSandbox {
     /// Ends all that runs in it, and removes its files.
     pub(super) async fn end(&self) {
         self.ended.cancel();
+        // What stands still does not end by itself.
+        std::mem::take(&mut *self.stopped.lock().await).go_on();
         self.processes.end().await;
         let contexts = std::mem::take(&mut *lock(&self.contexts));
         let ending = contexts.iter().map(|it| async move {

@@ -8,60 +8,74 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::context::CodeContext;
 use super::lock;
-use super::machine::Machine;
-use crate::kernel::KernelState;
 use crate::task;
 
 /// Spares at the same time. Each costs the memory of a kernel.
 const SPARES: usize = 2;
-/// From a new sandbox to the start of the next spare: the sandbox's own code has the processor first.
-const REFILL_AFTER: Duration = Duration::from_millis(500);
-/// Without a new sandbox they end after this.
-const IDLE: Duration = Duration::from_mins(10);
+/// When spares are made, and when they end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// From a new sandbox to the start of the next spare: the sandbox's own code has the processor first.
+    refill_after: Duration,
+    /// Without a new sandbox they end after this.
+    idle: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            refill_after: Duration::from_millis(500),
+            idle: Duration::from_mins(10),
+        }
+    }
+}
 
 /// How long the end waits for one that is being made.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// See the module.
-pub(super) struct Spares {
-    ready: Mutex<Ready>,
+pub(super) struct Spares<S> {
+    ready: Mutex<Ready<S>>,
     wanted: watch::Sender<u64>,
+    pace: Pace,
     /// Held while one is made.
     making: tokio::sync::Mutex<()>,
 }
 
-#[derive(Default)]
-struct Ready {
-    all: Vec<Spare>,
+struct Ready<S> {
+    all: Vec<S>,
     is_filled: bool,
     is_closed: bool,
 }
 
 /// One that is ready.
-pub(super) struct Spare {
-    /// The name that its sandbox gets, by which its directory is called.
-    pub(super) id: String,
-    pub(super) machine: Arc<Machine>,
-    pub(super) context: Arc<CodeContext>,
+pub(super) trait Spare: Send + Sync + 'static {
+    /// Whether it can still be used.
+    fn lives(&self) -> bool;
+    /// Ends it.
+    fn end(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl Spares {
-    pub(super) fn new() -> Self {
+impl<S: Spare> Spares<S> {
+    pub(super) fn new(pace: Pace) -> Self {
         Self {
-            ready: Mutex::default(),
+            ready: Mutex::new(Ready {
+                all: Vec::new(),
+                is_filled: false,
+                is_closed: false,
+            }),
             wanted: watch::Sender::new(0),
+            pace,
             making: tokio::sync::Mutex::default(),
         }
     }
 
-    /// One whose kernel lives, if there is one.
-    pub(super) async fn take(&self) -> Option<Spare> {
+    /// One that lives, if there is one.
+    pub(super) async fn take(&self) -> Option<S> {
         loop {
             let spare = lock(&self.ready).all.pop()?;
-            let kernel = spare.context.kernel();
-            if kernel.is_some_and(|it| !matches!(it.state(), KernelState::Dead(_))) {
+            if spare.lives() {
                 return Some(spare);
             }
             spare.end().await;
@@ -72,7 +86,7 @@ impl Spares {
     pub(super) fn refill<M, F>(self: &Arc<Self>, make: M)
     where
         M: Fn() -> F + Send + 'static,
-        F: Future<Output = Option<Spare>> + Send + 'static,
+        F: Future<Output = Option<S>> + Send + 'static,
     {
         self.wanted.send_modify(|count| *count += 1);
         let is_filled = {
@@ -81,7 +95,7 @@ impl Spares {
         };
         if !is_filled {
             let (spares, wanted) = (Arc::downgrade(self), self.wanted.subscribe());
-            task::spawn("spare sandboxes", fill(spares, wanted, make)).detach();
+            task::spawn("spare sandboxes", fill(spares, wanted, self.pace, make)).detach();
         }
     }
 
@@ -95,11 +109,11 @@ impl Spares {
 
     async fn clear(&self) {
         let all = std::mem::take(&mut lock(&self.ready).all);
-        futures_util::future::join_all(all.iter().map(Spare::end)).await;
+        futures_util::future::join_all(all.iter().map(S::end)).await;
     }
 
     /// Keeps one, unless it is not wanted any more.
-    async fn keep(&self, spare: Spare) {
+    async fn keep(&self, spare: S) {
         let refused = {
             let mut ready = lock(&self.ready);
             if ready.is_closed {
@@ -116,14 +130,19 @@ impl Spares {
 }
 
 /// Makes spares while sandboxes are wanted.
-async fn fill<M, F>(spares: Weak<Spares>, mut wanted: watch::Receiver<u64>, make: M)
-where
+async fn fill<S, M, F>(
+    spares: Weak<Spares<S>>,
+    mut wanted: watch::Receiver<u64>,
+    pace: Pace,
+    make: M,
+) where
+    S: Spare,
     M: Fn() -> F,
-    F: Future<Output = Option<Spare>>,
+    F: Future<Output = Option<S>>,
 {
     loop {
         wanted.mark_unchanged();
-        sleep(REFILL_AFTER).await;
+        sleep(pace.refill_after).await;
         loop {
             let Some(spares) = spares.upgrade() else {
                 return;
@@ -144,7 +163,7 @@ where
             };
             spares.keep(spare).await;
         }
-        match timeout(IDLE, wanted.changed()).await {
+        match timeout(pace.idle, wanted.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return,
             Err(_idle) => {
@@ -161,9 +180,139 @@ where
     }
 }
 
-impl Spare {
-    pub(super) async fn end(&self) {
-        self.context.end().await;
-        self.machine.remove().await;
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// What happens to spares, and what is known of each.
+    #[derive(Default)]
+    struct Counted {
+        made: AtomicUsize,
+        ended: Mutex<Vec<usize>>,
+    }
+
+    struct Numbered {
+        number: usize,
+        is_dead: AtomicBool,
+        counted: Arc<Counted>,
+    }
+
+    impl Spare for Numbered {
+        fn lives(&self) -> bool {
+            !self.is_dead.load(Ordering::Relaxed)
+        }
+
+        async fn end(&self) {
+            lock(&self.counted.ended).push(self.number);
+        }
+    }
+
+    struct Filled {
+        spares: Arc<Spares<Numbered>>,
+        counted: Arc<Counted>,
+    }
+
+    impl Filled {
+        fn new(idle: Duration) -> Self {
+            let pace = Pace {
+                refill_after: Duration::ZERO,
+                idle,
+            };
+            Self {
+                spares: Arc::new(Spares::new(pace)),
+                counted: Arc::default(),
+            }
+        }
+
+        /// A sandbox was wanted.
+        fn wanted(&self) {
+            let counted = Arc::clone(&self.counted);
+            self.spares.refill(move || {
+                let counted = Arc::clone(&counted);
+                async move {
+                    Some(Numbered {
+                        number: counted.made.fetch_add(1, Ordering::Relaxed),
+                        is_dead: AtomicBool::default(),
+                        counted,
+                    })
+                }
+            });
+        }
+
+        /// One was wanted, and all are there again.
+        async fn refilled(&self) {
+            self.wanted();
+            until(|| lock(&self.spares.ready).all.len() == SPARES).await;
+        }
+
+        async fn take(&self) -> Option<usize> {
+            self.spares.take().await.map(|it| it.number)
+        }
+
+        fn made(&self) -> usize {
+            self.counted.made.load(Ordering::Relaxed)
+        }
+
+        fn ended(&self) -> Vec<usize> {
+            lock(&self.counted.ended).clone()
+        }
+    }
+
+    async fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    #[tokio::test]
+    async fn one_is_taken_and_another_made() {
+        let filled = Filled::new(LONG);
+        assert_eq!(filled.take().await, None, "before the first sandbox");
+        filled.refilled().await;
+        assert_eq!(filled.take().await, Some(1));
+        filled.refilled().await;
+        assert_eq!(filled.made(), SPARES + 1);
+        assert_eq!(filled.take().await, Some(2));
+        assert_eq!(filled.take().await, Some(0));
+        assert_eq!(filled.take().await, None);
+        assert_eq!(filled.ended(), [0; 0], "what was taken is the sandbox's");
+    }
+
+    #[tokio::test]
+    async fn one_that_died_is_passed_over_and_ended() {
+        let filled = Filled::new(LONG);
+        filled.refilled().await;
+        if let Some(last) = lock(&filled.spares.ready).all.last() {
+            last.is_dead.store(true, Ordering::Relaxed);
+        }
+        assert_eq!(filled.take().await, Some(0));
+        assert_eq!(filled.ended(), [1]);
+    }
+
+    #[tokio::test]
+    async fn they_end_when_nobody_wants_one_and_come_back() {
+        let filled = Filled::new(Duration::from_millis(1));
+        filled.wanted();
+        until(|| filled.ended() == [0, 1]).await;
+        assert_eq!(filled.take().await, None);
+        filled.wanted();
+        until(|| filled.made() == 2 * SPARES).await;
+    }
+
+    #[tokio::test]
+    async fn a_closed_pool_ends_them_and_keeps_none() {
+        let filled = Filled::new(LONG);
+        filled.refilled().await;
+        filled.spares.close().await;
+        assert_eq!(filled.ended(), [0, 1]);
+        filled.wanted();
+        // The task that made them sees that it is closed, and ends.
+        until(|| filled.spares.wanted.receiver_count() == 0).await;
+        assert_eq!(filled.take().await, None);
+        assert_eq!(filled.made(), SPARES);
     }
 }

@@ -7,10 +7,10 @@ use super::SessionArgs;
 /// `sponde acp`.
 #[derive(Debug, Args)]
 pub struct AcpArgs {
-    /// What to do; without it: serve an editor over stdin and stdout.
+    /// What to do [default: serve an editor over stdin and stdout].
     #[command(subcommand)]
     pub command: Option<AcpCommand>,
-    /// How many sessions can run at a time.
+    /// Most sessions that run at a time.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub max_sessions: usize,
     /// How its sessions are.
@@ -21,9 +21,9 @@ pub struct AcpArgs {
 /// What else it can do.
 #[derive(Debug, Subcommand)]
 pub enum AcpCommand {
-    /// Print what editors need in their configuration; options that stand before `config` are in it.
+    /// Print the configuration that editors need, with the options given before `config`.
     Config {
-        /// Which: zed, jetbrains, codecompanion, avante, others; default is all.
+        /// The editor: zed, jetbrains, codecompanion, avante, others [default: all].
         #[arg(value_name = "EDITOR")]
         client: Option<String>,
     },

@@ -25,14 +25,14 @@ pub struct AskArgs {
 /// What becomes of the answer.
 #[derive(Debug, Default, Args)]
 pub struct AnswerArgs {
-    /// Write the last answer to this file as well, once the question is answered.
+    /// Also write the last answer to this file, once the question is answered.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The answer must be JSON that is valid under the JSON schema in this file. An answer that is not is asked for once
-    /// more; stdout gets the JSON and nothing else.
+    /// Require a JSON answer that is valid under the JSON schema in this file. The model gets one more try; stdout
+    /// gets the JSON and nothing else.
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
-    /// Print the last answer and errors, and nothing else. Nobody is asked.
+    /// Print only the last answer and errors, and ask nothing.
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }

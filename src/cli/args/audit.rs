@@ -17,30 +17,30 @@ pub struct AuditArgs {
 /// What can be done with audit logs.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// Check that no line was changed, dropped or added; exit code 1 names the first bad one.
+    /// Check that no line was changed, dropped or added; names the first bad line and exits with 1.
     Verify {
-        /// Which: an id or the beginning of one, a title, or its notebook; default is the latest session.
+        /// The session: its id or the beginning of it, its title or its notebook [default: the latest].
         #[arg(value_name = "SESSION", add = sessions())]
         session: Option<String>,
-        /// The logs of all sessions.
+        /// Check the logs of all sessions.
         #[arg(long, conflicts_with = "session")]
         all: bool,
     },
-    /// What happened, a line each.
+    /// List the events of a session, one a line.
     Show {
-        /// Which; default is the latest session.
+        /// The session [default: the latest].
         #[arg(value_name = "SESSION", add = sessions())]
         session: Option<String>,
     },
-    /// The log for other programs.
+    /// Export the log for other programs.
     Export {
-        /// Which; default is the latest session.
+        /// The session [default: the latest].
         #[arg(value_name = "SESSION", add = sessions())]
         session: Option<String>,
-        /// How.
+        /// The format.
         #[arg(long, value_enum, default_value = "jsonl")]
         format: AuditFormat,
-        /// Where to; default is stdout.
+        /// The file to write [default: stdout].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

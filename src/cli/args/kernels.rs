@@ -17,35 +17,35 @@ pub struct KernelsArgs {
 /// What can be done with kernels.
 #[derive(Debug, Subcommand)]
 pub enum KernelsCommand {
-    /// Every kernel that is found, where, and why one cannot be used.
+    /// List each kernel, where it is, and why it cannot be used.
     List {
         /// As JSON.
         #[arg(long)]
         json: bool,
-        /// Whose.
+        /// Kernels of this gateway.
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Make kernels work, in Sponde's private environment.
+    /// Install kernels into Sponde's private environment.
     Install(InstallArgs),
-    /// Clean up what runs that were killed have left: kernels, sockets, connection files. Lists the kernels that
-    /// --keep-kernel has left running.
+    /// Remove kernels, sockets and connection files that killed runs left behind, and list the kernels that
+    /// --keep-kernel left running.
     Reap {
-        /// End those, too.
+        /// End these kernels as well.
         #[arg(long)]
         kept: bool,
     },
-    /// Find out how a kernel really behaves, by running cells in it.
+    /// Run cells in a kernel to find out how it really behaves.
     Test(ProbeArgs),
 }
 
 /// `sponde kernels test`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// Which: names or paths, as for --kernel.
+    /// The kernels: names or paths, as for --kernel.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// All that can be named.
+    /// Test all kernels that have a name.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
     /// What it may do.
@@ -62,13 +62,13 @@ pub struct ProbeArgs {
 /// `sponde kernels install`.
 #[derive(Debug, Args)]
 pub struct InstallArgs {
-    /// Which: python3, bash, javascript, deno (or typescript), r, java, rust, gnuplot.
+    /// The kernels: python3, bash, javascript, deno (or typescript), r, java, rust, gnuplot.
     #[arg(default_value = "python3", value_name = "NAME")]
     pub names: Vec<String>,
-    /// Install system packages that are missing, with apt-get and if need be sudo, without asking.
+    /// Install missing system packages with apt-get, if needed with sudo, without asking.
     #[arg(long)]
     pub system: bool,
-    /// Of python3: only what the kernel needs, pandas and matplotlib, without the other libraries of data analysis.
+    /// For python3, install only what the kernel needs, pandas and matplotlib.
     #[arg(long)]
     pub minimal: bool,
     /// Install ipykernel into this virtual or conda environment instead.

@@ -17,18 +17,18 @@ pub struct KeysArgs {
 /// What can be done with them.
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
-    /// Make a key for a tenant and print it; the file keeps its digest only.
+    /// Create a key for a tenant and print it; the file keeps only its digest.
     Add {
-        /// The tenant: letters, digits, `-` and `_`.
+        /// The tenant's name: letters, digits, `-` and `_`.
         name: String,
-        /// The key file, which is made if it is not there.
+        /// The key file; created if it does not exist.
         #[arg(long, value_name = "FILE", default_value = "keys.toml")]
         file: PathBuf,
-        /// What the key may be used for.
+        /// What the key allows.
         #[arg(long, value_enum, default_value = "ask")]
         scope: ScopeArg,
     },
-    /// The tenants of a key file.
+    /// List the tenants of a key file.
     List {
         /// The key file.
         #[arg(long, value_name = "FILE", default_value = "keys.toml")]
@@ -39,11 +39,11 @@ pub enum KeysCommand {
 /// What a key may be used for.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum ScopeArg {
-    /// Look at sessions, notebooks and files.
+    /// Read sessions, notebooks and files.
     Read,
-    /// Run code and change files as well.
+    /// Also run code and change files.
     Run,
-    /// Ask a model as well.
+    /// Also ask a model.
     Ask,
 }
 

@@ -9,13 +9,13 @@ use super::SessionArgs;
 /// `sponde mcp`.
 #[derive(Debug, Args)]
 pub struct McpArgs {
-    /// What to do; without it: serve a client over stdin and stdout.
+    /// What to do [default: serve a client over stdin and stdout].
     #[command(subcommand)]
     pub command: Option<McpCommand>,
-    /// The workspace: code works and writes in this directory; default is the current one.
+    /// The workspace, where code works and writes [default: the current directory].
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// How many sessions can run at a time.
+    /// Most sessions that run at a time.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub max_sessions: usize,
     /// How its sessions are.
@@ -26,9 +26,10 @@ pub struct McpArgs {
 /// What else it can do.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
-    /// Print what clients need in their configuration; options that stand before `config` are in it.
+    /// Print the configuration that clients need, with the options given before `config`.
     Config {
-        /// Which: claude-code, claude-desktop, codex, cursor, gemini, opencode, vscode, windsurf, zed; default is all.
+        /// The client: claude-code, claude-desktop, codex, cursor, gemini, opencode, vscode, windsurf, zed [default:
+        /// all].
         #[arg(value_name = "CLIENT")]
         client: Option<String>,
     },

@@ -10,10 +10,10 @@ pub struct ProfileArgs {
     /// The table: CSV, Excel, Parquet and others that one line of pandas loads.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Where the notebook goes; default is NAME-profile.ipynb in the current directory.
+    /// The notebook to write [default: NAME-profile.ipynb in the current directory].
     #[arg(short, long, value_name = "OUT.ipynb")]
     pub output: Option<PathBuf>,
-    /// The kernel; default is python3.
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    /// The kernel [default: python3].
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = crate::cli::completers::kernels())]
     pub kernel: Option<String>,
 }

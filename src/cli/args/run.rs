@@ -24,29 +24,29 @@ pub struct RunArgs {
         value_name = "PATH"
     )]
     pub paths: Vec<PathBuf>,
-    /// Code to run instead.
+    /// Run this code instead.
     #[arg(short, long)]
     pub code: Option<String>,
-    /// Write the executed notebook here, from the first cell on; `-` is stdout. For several notebooks a directory.
+    /// Write the executed notebook here while it runs; `-` is stdout. For several notebooks, a directory.
     #[arg(short, long, value_name = "OUT.ipynb")]
     pub output: Option<PathBuf>,
     /// Write the outputs into the notebooks themselves.
     #[arg(long, conflicts_with = "output")]
     pub inplace: bool,
-    /// Run so many notebooks at a time.
+    /// Most notebooks that run at a time.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
     /// Work in this directory instead of the notebook's own.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Go on after a cell that failed.
+    /// Continue after a cell that failed.
     #[arg(long)]
     pub allow_errors: bool,
-    /// The kernel; default is the notebook's own, else one for the script's language, else python3.
-    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL")]
+    /// The kernel [default: the notebook's own, else one for the script's language, else python3].
+    #[arg(short, long, env = "SPONDE_KERNEL", value_name = "KERNEL", add = crate::cli::completers::kernels())]
     pub kernel: Option<String>,
-    /// Use a kernel that runs already and leave it running: its connection file, a part of its name, or without a value
-    /// the newest one.
+    /// Use a running kernel and leave it running: its connection file, a part of its name, or without a value the
+    /// newest one.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         conflicts_with = "gateway")]
     pub existing: Option<String>,
@@ -56,18 +56,18 @@ pub struct RunArgs {
     /// What it may do.
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// A database of config.toml that SQL cells can use (docs/sql.md); can be given several times.
+    /// Let SQL cells use this database of config.toml (docs/sql.md); can be repeated.
     #[arg(long = "database", value_name = "NAME")]
     pub databases: Vec<String>,
-    /// How far it is, on stderr.
+    /// How to show progress on stderr.
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub progress: ProgressArg,
     /// Print events as JSON, one a line.
     #[arg(long, conflicts_with = "check")]
     pub json: bool,
 
-    /// A parameter: True, False, None and numbers as Python reads them, else text. Goes into a cell behind the one
-    /// tagged `parameters`, and into {NAME} in the path of -o.
+    /// Set a parameter: True, False, None and numbers as Python reads them, else text. It goes into a cell after the
+    /// one tagged `parameters`, and replaces {NAME} in the path of -o.
     #[arg(
         short = 'p',
         long = "parameter",
@@ -75,7 +75,7 @@ pub struct RunArgs {
         help_heading = "Parameters"
     )]
     pub parameters: Vec<String>,
-    /// A parameter that is text, whatever it looks like.
+    /// Set a parameter that is always text.
     #[arg(
         short = 'r',
         long = "raw",
@@ -83,7 +83,7 @@ pub struct RunArgs {
         help_heading = "Parameters"
     )]
     pub raw: Vec<String>,
-    /// Parameters from a file: YAML, or JSON or TOML by its ending.
+    /// Read parameters from a file: YAML, or JSON or TOML by its ending.
     #[arg(
         short = 'f',
         long = "parameters-file",
@@ -91,7 +91,7 @@ pub struct RunArgs {
         help_heading = "Parameters"
     )]
     pub parameters_files: Vec<PathBuf>,
-    /// Parameters as YAML.
+    /// Set parameters as YAML.
     #[arg(
         short = 'y',
         long = "parameters-yaml",
@@ -99,23 +99,23 @@ pub struct RunArgs {
         help_heading = "Parameters"
     )]
     pub parameters_yaml: Vec<String>,
-    /// List the parameters that the notebook declares, and do not run it.
+    /// List the parameters that the notebook declares, without running it.
     #[arg(long, help_heading = "Parameters", conflicts_with_all = ["check", "output", "inplace"])]
     pub list_parameters: bool,
-    /// Put the parameters in, and do not run it.
+    /// Write the parameters into the notebook without running it.
     #[arg(long, help_heading = "Parameters", conflicts_with = "check")]
     pub prepare_only: bool,
     /// Hide the code in the executed notebook.
     #[arg(long, help_heading = "Parameters", conflicts_with = "check")]
     pub report_mode: bool,
 
-    /// How many seconds a cell may run.
+    /// Most seconds that a cell may run.
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     pub timeout: Option<u64>,
-    /// How many seconds a notebook may run.
+    /// Most seconds that a notebook may run.
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     pub total_timeout: Option<u64>,
-    /// How many seconds the kernel may take to start.
+    /// Most seconds that the kernel may take to start.
     #[arg(
         long,
         value_name = "SECONDS",
@@ -124,19 +124,19 @@ pub struct RunArgs {
     )]
     pub start_timeout: u64,
 
-    /// Run again and compare with the stored outputs: what differs is shown, and the exit code is 1.
+    /// Run and compare with the stored outputs; show each difference and exit with 1 if there is one.
     #[arg(long, conflicts_with = "code", help_heading = "Check")]
     pub check: bool,
     /// Write the outputs of cells that differ into the notebook.
     #[arg(long, requires = "check", help_heading = "Check")]
     pub update: bool,
-    /// Numbers in text may differ by this much, relatively (below 1: absolutely).
+    /// Relative difference that numbers in text may have (absolute for numbers below 1).
     #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
     pub tolerance: Option<f64>,
-    /// How much the part of a picture that differs most may differ, from 0 to 1 [default: 0.25].
+    /// Difference allowed in the worst part of a picture, from 0 to 1 [default: 0.25].
     #[arg(long, requires = "check", value_name = "X", help_heading = "Check")]
     pub picture_tolerance: Option<f64>,
-    /// Regular expressions for what does not count in text, in nbval's format.
+    /// Replace text by the regular expressions in this file before comparing (nbval's format).
     #[arg(long, requires = "check", value_name = "FILE", help_heading = "Check")]
     pub sanitize_with: Option<PathBuf>,
 }
@@ -144,7 +144,7 @@ pub struct RunArgs {
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProgressArg {
-    /// A bar in a terminal; elsewhere a line now and then if it takes long.
+    /// A bar in a terminal, elsewhere an occasional line.
     Auto,
     /// A bar.
     Bar,

@@ -10,36 +10,36 @@ use crate::server::Listen;
 /// `sponde serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Where to listen: ADDRESS:PORT (port 0 is a free one) or unix:PATH; can be given several times. Beyond this machine,
-    /// put a proxy with TLS in front of it (docs/server.md).
+    /// Where to listen: ADDRESS:PORT (port 0 picks a free one) or unix:PATH; can be repeated. For other machines, put
+    /// a proxy with TLS in front (docs/server.md).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen)]
     pub listen: Vec<Listen>,
-    /// Tenants: the file with their keys, which `sponde keys add` makes. Each has a directory, sessions and kernels of its
-    /// own and sees nobody else's.
+    /// Serve tenants: the file with their keys, from `sponde keys add`. Each has its own directory, sessions and
+    /// kernels, and sees nothing of the others.
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
     /// Open the page in the browser.
     #[arg(long)]
     pub open: bool,
-    /// The file with the token: one that is there is used, else it is made; without this, each start makes a new token.
+    /// Keep the token in this file, created if it does not exist [default: a new token at each start].
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// A name under which a proxy reaches it; can be given several times.
+    /// A host name under which a proxy reaches the server; can be repeated.
     #[arg(long = "allow-host", value_name = "NAME")]
     pub hosts: Vec<String>,
-    /// Sessions work in this directory or below it; default is the current one.
+    /// Sessions work in this directory or below [default: the current directory].
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// How many sessions can run at a time.
+    /// Most sessions that run at a time.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub max_sessions: usize,
-    /// End sessions that nobody looks at and that do nothing for so many minutes; default is never.
+    /// End sessions without a client and without activity after this many minutes [default: never].
     #[arg(long, value_name = "MINUTES")]
     pub end_idle: Option<u64>,
-    /// Let programs of this machine run code without a key, as E2B's SDKs want it in debug mode (docs/e2b.md).
+    /// Let programs on this machine run code without a key, as E2B's SDKs do in debug mode (docs/e2b.md).
     #[arg(long)]
     pub e2b_debug: bool,
-    /// End when stdin is closed: for a program that starts the server and may itself be killed.
+    /// End when stdin closes, for a program that starts the server and may be killed.
     #[arg(long)]
     pub end_with_stdin: bool,
     /// How its sessions are.

@@ -20,46 +20,46 @@ pub struct SessionsArgs {
 /// What can be done with sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
-    /// Every session, latest first.
+    /// List the sessions, latest first.
     List(SessionListArgs),
-    /// What was said and done in one.
+    /// Show questions, code, outputs and answers of a session.
     Show {
-        /// Which: an id or the beginning of one, a title, or its notebook; default is the latest.
+        /// The session: its id or the beginning of it, its title or its notebook [default: the latest].
         #[arg(value_name = "SESSION", add = sessions())]
         session: Option<String>,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Sessions in which all of these words stand: in questions, answers, code and what it printed.
+    /// Find sessions by words in questions, answers, code and outputs.
     Search {
-        /// The words; capitals do not matter.
+        /// The words, all of which must occur; case does not matter.
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Give one another title.
+    /// Change the title of a session.
     Rename {
-        /// Which.
+        /// The session.
         #[arg(value_name = "SESSION", add = sessions())]
         session: String,
         /// The title; an empty one removes it.
         title: String,
     },
-    /// Remove sessions, with their notebooks unless those were kept elsewhere with --notebook.
+    /// Remove sessions and their notebooks, except notebooks kept elsewhere with --notebook.
     Rm {
-        /// Which.
+        /// The session.
         #[arg(required = true, value_name = "SESSION", add = sessions())]
         sessions: Vec<String>,
     },
-    /// Remove the oldest sessions until the others fit into a size.
+    /// Remove the oldest sessions until the rest fits into a size.
     Gc {
-        /// What all sessions may take, as 500MB or 2GB.
+        /// The size that all sessions may take, such as 500MB or 2GB.
         #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = size)]
         max_size: u64,
-        /// Only say what would be removed.
+        /// Only list what would be removed.
         #[arg(long)]
         dry_run: bool,
     },
@@ -68,7 +68,7 @@ pub enum SessionsCommand {
 /// `sponde sessions list`, which `sponde sessions` alone is too.
 #[derive(Debug, Args)]
 pub struct SessionListArgs {
-    /// Only this many.
+    /// Show at most this many.
     #[arg(short = 'n', long, value_name = "N")]
     pub limit: Option<usize>,
     /// As JSON.
@@ -79,14 +79,14 @@ pub struct SessionListArgs {
 /// `sponde resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Which session: an id or the beginning of one, a title, or its notebook; default is the latest.
+    /// The session: its id or the beginning of it, its title or its notebook [default: the latest].
     #[arg(value_name = "ID", add = sessions())]
     pub session: Option<String>,
-    /// The latest one.
+    /// Continue the latest session.
     #[arg(long, conflicts_with = "session")]
     pub last: bool,
-    /// If its kernel is gone: go on with an empty one. Without this and --replay, you are asked; where nobody is at the terminal,
-    /// it is this.
+    /// If the kernel is gone, continue with an empty one. Without this and --replay, Sponde asks; without a terminal
+    /// it continues with an empty one.
     #[arg(long, conflicts_with = "replay")]
     pub fresh: bool,
     /// How.
@@ -97,13 +97,13 @@ pub struct ResumeArgs {
 /// `sponde attach`.
 #[derive(Debug, Args)]
 pub struct AttachArgs {
-    /// Which running session: the beginning or the end of its id; default is the newest.
+    /// The running session: the beginning or the end of its id [default: the newest].
     #[arg(value_name = "ID")]
     pub session: Option<String>,
-    /// Print what happens as JSON, one item a line (docs/events.md), and answer nothing.
+    /// Print events as JSON, one item a line (docs/events.md), without answering anything.
     #[arg(long)]
     pub json: bool,
-    /// Go on behind this item, of which and of all before it the caller knows.
+    /// Print only what comes after this item.
     #[arg(long, value_name = "ITEM", requires = "json", value_parser = item_id)]
     pub after: Option<crate::agent::stream::ItemId>,
 }
@@ -111,10 +111,10 @@ pub struct AttachArgs {
 /// `sponde fork`.
 #[derive(Debug, Args)]
 pub struct ForkArgs {
-    /// Which session to begin as.
+    /// The session to fork.
     #[arg(value_name = "ID", add = sessions())]
     pub session: String,
-    /// The last cell to take over: its number in `sponde sessions show`, or its id.
+    /// The last cell to keep: its number in `sponde sessions show`, or its id.
     #[arg(long, value_name = "CELL", add = cells())]
     pub at: Option<String>,
 }
@@ -125,7 +125,7 @@ pub struct CompletionsArgs {
     /// The shell: bash, zsh, fish, elvish or powershell; or `man` for the page of the manual.
     #[arg(value_name = "SHELL", value_parser = shells())]
     pub shell: String,
-    /// Of `man`: the command that the page is about, instead of all of them in short.
+    /// The command that the manual page describes [default: the overview].
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }

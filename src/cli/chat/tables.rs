@@ -1,8 +1,7 @@
-//! Answers `/vars`, `/table` and `/open`: what lives in the kernel, a table page by page, and an output in another program.
+//! Answers `/vars` and `/table`: what lives in the kernel, and a table page by page.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -19,18 +18,15 @@ use crate::cli::style::{columns, rows};
 /// Where a chat looks.
 pub(in crate::cli) struct Looker {
     queries: Queries,
-    /// Where the outputs of the session are as files.
-    files: PathBuf,
     /// The table that was shown last.
     last: Option<TableWish>,
 }
 
 impl Looker {
-    /// Of a session of this process or another, whose outputs are in `files`.
-    pub(in crate::cli) fn of(queries: Queries, files: PathBuf) -> Self {
+    /// Of a session of this process or another.
+    pub(in crate::cli) fn of(queries: Queries) -> Self {
         Self {
             queries,
-            files,
             last: None,
         }
     }
@@ -39,7 +35,6 @@ impl Looker {
     pub(super) async fn look(&mut self, wish: Look) -> Result<String, String> {
         let told = match wish {
             Look::Variables => self.variables().await,
-            Look::Open(number) => return open(&self.files, number),
             Look::Table(wish) => {
                 let last = self.last.take();
                 let wish = wish.or_else(|| {
@@ -249,68 +244,6 @@ fn profile(column: &str, told: &ColumnProfile) -> String {
     text + &grid(&[names, counts, drawn], width())
 }
 
-/// Opens an output file of the session.
-fn open(files: &Path, number: Option<u32>) -> Result<String, String> {
-    let found = outputs(files);
-    let known = || match (found.first(), found.last()) {
-        (Some((first, _)), Some((last, _))) => format!("there are {first} to {last}"),
-        _ => "this session has no plots or pages yet".to_owned(),
-    };
-    let chosen = match number {
-        Some(number) => found.iter().find(|(it, _)| *it == number),
-        None => found.last(),
-    };
-    let (_, path) = chosen.ok_or_else(|| match number {
-        Some(number) if !found.is_empty() => format!("there is no output {number}: {}", known()),
-        _ => known(),
-    })?;
-    let opener = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
-    };
-    let started = std::process::Command::new(opener)
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    match started {
-        Ok(mut child) => {
-            // It goes on by itself; its end is waited for where nobody waits.
-            std::thread::spawn(move || child.wait());
-            Ok(format!("opened {}\n", path.display()))
-        }
-        Err(error) => Err(format!(
-            "`{opener}` could not be started: {error}; the file is {}",
-            path.display()
-        )),
-    }
-}
-
-/// The files of outputs with their numbers, in order.
-fn outputs(dir: &Path) -> Vec<(u32, PathBuf)> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<(u32, PathBuf)> = entries
-        .filter_map(|entry| {
-            let path = entry.path();
-            let stem = path.file_stem()?.to_str()?.to_owned();
-            let number = stem.rsplit_once('-')?.1.parse().ok()?;
-            // What opens it runs unconfined, so a link that code has made leads nowhere.
-            entry.file_type().ok()?.is_file().then_some((number, path))
-        })
-        .collect();
-    // A picture goes before its vector graphic and its data.
-    let rank = |path: &Path| match path.extension().and_then(|it| it.to_str()) {
-        Some("csv") => 2,
-        Some("svg") => 1,
-        _ => 0,
-    };
-    found.sort_by(|(a, one), (b, other)| (a, rank(one), one).cmp(&(b, rank(other), other)));
-    found.dedup_by_key(|(number, _)| *number);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,36 +256,6 @@ mod tests {
         assert_eq!(
             page(&window, 2, 2),
             "n\n1\n2\nrows 3 to 4 of 5, 1 columns, page 2 of 3; /table for the next one\n"
-        );
-    }
-
-    #[test]
-    fn outputs_are_found_by_number() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in [
-            "plot-2.png",
-            "plot-2.csv",
-            "plot-2.svg",
-            "plot-10.svg",
-            "page-3.html",
-            "notes.txt",
-        ] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("plot-4.png")).unwrap();
-        let numbers: Vec<u32> = outputs(dir.path())
-            .into_iter()
-            .map(|(number, _)| number)
-            .collect();
-        assert_eq!(numbers, [2, 3, 10]);
-        assert!(outputs(dir.path())[0].1.ends_with("plot-2.png"));
-        assert_eq!(
-            open(dir.path(), Some(7)),
-            Err("there is no output 7: there are 2 to 10".to_owned())
-        );
-        assert_eq!(
-            open(&dir.path().join("none"), None),
-            Err("this session has no plots or pages yet".to_owned())
         );
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::open;
 use crate::agent::query::{Query, QueryAnswer, QueryError, SessionStatus};
 use crate::agent::sessions;
 use crate::agent::stream::View;
@@ -131,6 +132,11 @@ impl ThisSession {
             file.display(),
             human::bytes(bytes)
         ))
+    }
+
+    /// Opens what a cell has put out in another program.
+    pub(super) fn open(&self, cell: &NumberedCell) -> Result<String, String> {
+        open::open(cell, &self.notebook, &self.context)
     }
 
     /// Makes another session that begins as this one did.

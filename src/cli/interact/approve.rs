@@ -12,7 +12,7 @@ use super::{Controls, Ended, Person, deliver, edit};
 use crate::agent::approval::{Approval, Finding, FindingKind};
 use crate::agent::stream::View;
 use crate::agent::{Command, Decision, EventKind};
-use crate::cli::line::{LineMeaning, said};
+use crate::cli::line::{Control, HELP, LineMeaning, said};
 use crate::cli::line_source::LineSource;
 use crate::cli::render::{Proposal, Renderer};
 use crate::cli::stop::Ask;
@@ -346,16 +346,28 @@ enum AtQuestion {
 fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     let line = line.trim();
     let is_file = |path: &str| Path::new(path).exists();
-    let said = said(Some(line), person.controls.own_kernel(), is_file);
-    let is_help = said == LineMeaning::Help;
-    match person.controls.handle(said) {
-        Ok(Some(command)) => return AtQuestion::Send(command),
-        Ok(None) if is_help => eprint(&format!("At this question:\n{ANSWERS}")),
-        Ok(None) => {}
-        Err(LineMeaning::Command(Command::Submit { text })) => return AtQuestion::Reason(text),
-        Err(LineMeaning::Command(run @ Command::Run { .. })) => return AtQuestion::Send(run),
-        Err(LineMeaning::End) => return AtQuestion::Leave,
-        Err(_) => {
+    match said(Some(line), person.controls.own_kernel(), is_file) {
+        LineMeaning::Command(Command::Submit { text }) => return AtQuestion::Reason(text),
+        LineMeaning::Command(run @ Command::Run { .. }) => return AtQuestion::Send(run),
+        LineMeaning::Control(Control::Help) => {
+            eprint(HELP);
+            eprint(&format!("At this question:\n{ANSWERS}"));
+        }
+        LineMeaning::Control(control) => {
+            if let Some(command) = person.controls.handle(control) {
+                return AtQuestion::Send(command);
+            }
+        }
+        LineMeaning::End => return AtQuestion::Leave,
+        LineMeaning::Command(_)
+        | LineMeaning::Session(_)
+        | LineMeaning::Model(_)
+        | LineMeaning::Past(_)
+        | LineMeaning::Look(_)
+        | LineMeaning::FollowUp(_)
+        | LineMeaning::Sandbox
+        | LineMeaning::Status
+        | LineMeaning::Next(_) => {
             let name = line.split_whitespace().next().unwrap_or_default();
             eprint(&filter::plain(&format!(
                 "`{name}` works between two turns: answer this question first\n"

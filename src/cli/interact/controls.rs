@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::agent::approval::Approval;
 use crate::agent::{Command, KernelOffer, tools};
-use crate::cli::line::{HELP, LineMeaning};
+use crate::cli::line::{Control, HELP};
 use crate::cli::{eprint, filter};
 
 /// What holds now.
@@ -62,46 +62,23 @@ impl Controls {
         self.approval != before
     }
 
-    /// Does what a line means, if nobody else is needed for it, and returns the command for the agent that it leads to.
-    ///
-    /// # Errors
-    /// What it means, if it is for somebody else.
-    pub(in crate::cli) fn handle(
-        &mut self,
-        said: LineMeaning,
-    ) -> Result<Option<Command>, LineMeaning> {
-        match said {
-            LineMeaning::Kernel(name) => self.choose_kernel(name.as_deref()),
-            LineMeaning::Approve(wanted) => {
+    /// Does what a line means, and returns the command for the agent that it leads to.
+    pub(in crate::cli) fn handle(&mut self, control: Control) -> Option<Command> {
+        match control {
+            Control::Kernel(name) => self.choose_kernel(name.as_deref()),
+            Control::Approve(wanted) => {
                 if self.approve(wanted) {
                     let approval = self.approval;
-                    return Ok(Some(Command::SetApproval { approval }));
+                    return Some(Command::SetApproval { approval });
                 }
             }
-            LineMeaning::Help => eprint(HELP),
-            LineMeaning::Interrupt => return Ok(Some(Command::Interrupt)),
-            LineMeaning::Restart => return Ok(Some(Command::RestartKernel)),
-            LineMeaning::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
-            LineMeaning::Nothing => {}
-            other @ (LineMeaning::Command(_)
-            | LineMeaning::Model(_)
-            | LineMeaning::Past(_)
-            | LineMeaning::Look(_)
-            | LineMeaning::FollowUp(_)
-            | LineMeaning::Sandbox
-            | LineMeaning::Show(_)
-            | LineMeaning::Again(_)
-            | LineMeaning::Edit(_)
-            | LineMeaning::Files
-            | LineMeaning::Save(_)
-            | LineMeaning::Fork(_)
-            | LineMeaning::Next(_)
-            | LineMeaning::Status
-            | LineMeaning::End) => {
-                return Err(other);
-            }
+            Control::Help => eprint(HELP),
+            Control::Interrupt => return Some(Command::Interrupt),
+            Control::Restart => return Some(Command::RestartKernel),
+            Control::Wrong(words) => eprint(&filter::plain(&format!("{words}\n"))),
+            Control::Nothing => {}
         }
-        Ok(None)
+        None
     }
 
     /// One line a kernel.

@@ -11,7 +11,7 @@ use rustyline::{Context, Helper};
 
 use super::kernel::KernelLines;
 use crate::app::nearby;
-use crate::cli::line::COMMANDS;
+use crate::cli::line::commands as known_commands;
 use crate::cli::pick::pick_from;
 use crate::cli::{eprint, filter};
 
@@ -146,14 +146,16 @@ impl Completer for Completion {
 
 /// The commands that begin so. With a second slash it is a path.
 fn commands(before: &str) -> Vec<Pair> {
-    let matching = COMMANDS
-        .iter()
-        .filter(|name| before.starts_with('/') && name.starts_with(before));
-    let pair = |name: &&str| Pair {
-        display: (*name).to_owned(),
+    let is_one = |name: &&str| before.starts_with('/') && name.starts_with(before);
+    let pair = |name: &str| Pair {
+        display: name.to_owned(),
         replacement: format!("{name} "),
     };
-    matching.map(pair).collect()
+    known_commands()
+        .into_iter()
+        .filter(is_one)
+        .map(pair)
+        .collect()
 }
 
 /// In code only what is quoted can be a file.

@@ -10,9 +10,16 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::super::picture::{PictureSpace, Protocol};
 use super::super::style::{self, DIM, paint};
+use super::busy::Shown;
+use super::code::ReplyCode;
+use super::cursor::Cursor;
 use super::output::{CellOutput, HEAD, Picture, Row, TAIL};
-use super::{Renderer, Section};
+use super::{Renderer, Section, filter};
 use crate::agent::{EventKind, OutputChange};
+use crate::cli::human;
+use crate::cli::style::WARN;
+use crate::session::CellStatus;
+use crate::session::numbered::CellPlace;
 
 /// Rows of the terminal that are left to what stands above the output of a running cell.
 const ABOVE: u32 = 4;
@@ -21,8 +28,34 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// Columns between tab stops.
 const TAB: usize = 8;
 
+/// What is known of the cells that are shown.
+#[derive(Default)]
+pub(super) struct Cells {
+    /// The language of the main kernel.
+    pub(super) main_language: String,
+    /// Code of the latest reply.
+    pub(super) reply: ReplyCode,
+    /// The last code that did not run or failed, and its language.
+    pub(super) failed: Option<(String, String)>,
+    running: RunningCell,
+    open: Option<OpenCell>,
+    live: Live,
+}
+
+/// The cell that runs, or ran last.
+#[derive(Default)]
+struct RunningCell {
+    /// Its number and its language, where they are known.
+    place: Option<CellPlace>,
+    begun: Option<Instant>,
+    /// How long it ran, of one that was recorded.
+    took: Option<Duration>,
+    /// The rule above its output says how long it ran.
+    is_time_told: bool,
+}
+
 /// The cell whose output is being shown.
-pub(super) struct OpenCell {
+struct OpenCell {
     id: String,
     output: CellOutput,
     /// Rows that were printed for good.
@@ -34,7 +67,7 @@ pub(super) struct OpenCell {
 
 /// Where the output of a running cell is drawn.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+struct Live {
     /// The lines that stand there.
     drawn: Vec<String>,
     /// They are on the screen.
@@ -45,11 +78,11 @@ pub(super) struct Live {
 
 impl Renderer {
     pub(super) fn output(&mut self, cell: &str, change: &OutputChange) {
-        if self.cell.as_ref().is_none_or(|open| open.id != cell) {
-            self.settle();
+        if self.cells.open.as_ref().is_none_or(|open| open.id != cell) {
+            self.settle(false);
         }
-        let colours = self.colours;
-        let open = self.cell.get_or_insert_with(|| OpenCell {
+        let colours = self.can.colours;
+        let open = self.cells.open.get_or_insert_with(|| OpenCell {
             id: cell.to_owned(),
             output: CellOutput::new(colours),
             printed: 0,
@@ -57,21 +90,88 @@ impl Renderer {
             begun: Instant::now(),
         });
         open.output.apply(change);
-        if !self.moves_cursor {
+        if !self.can.moves_cursor {
             self.print_settled();
         }
     }
 
-    /// The cell whose output comes now, by the number that commands of a chat take.
-    pub(in crate::cli) fn numbered(&mut self, number: Option<usize>) {
-        self.number = number;
+    /// The cell whose output comes now.
+    pub(in crate::cli) fn numbered(&mut self, place: Option<CellPlace>) {
+        self.cells.running = RunningCell {
+            place,
+            ..RunningCell::default()
+        };
     }
 
-    fn output_title(&self) -> String {
-        match self.number.filter(|_| self.chat) {
-            Some(number) => format!("output of cell {number}"),
-            None => "output".to_owned(),
+    /// That cell was recorded and ran for so long.
+    pub(in crate::cli) fn took(&mut self, time: Option<Duration>) {
+        self.cells.running.took = time;
+    }
+
+    /// The kernel has the code of that cell.
+    pub(super) fn cell_begins(&mut self) {
+        self.cells.running.begun = Some(Instant::now());
+    }
+
+    fn number(&self) -> Option<usize> {
+        self.cells.running.place.as_ref().map(|place| place.number)
+    }
+
+    /// What the rule above an output says: `output 4 · R`, and how long the cell ran if it is over and that is worth a word.
+    fn output_title(&self, is_over: bool) -> String {
+        let place = self.cells.running.place.as_ref();
+        let language = place.and_then(|place| place.language.as_ref());
+        let language = filter::plain(language.unwrap_or(&self.cells.main_language));
+        let number = place.map_or_else(String::new, |place| format!(" {}", place.number));
+        let time = self.ran_for().filter(|_| is_over);
+        let mut title = format!("output{number}");
+        for more in [Some(language).filter(|it| !it.is_empty()), time]
+            .into_iter()
+            .flatten()
+        {
+            title.push_str(" · ");
+            title.push_str(&more);
         }
+        title
+    }
+
+    /// How long the cell has run, if that is worth a word.
+    fn ran_for(&self) -> Option<String> {
+        let running = &self.cells.running;
+        let passed = running
+            .took
+            .or(running.begun.map(|begun| begun.elapsed()))?;
+        let is_told = passed >= Duration::from_secs(1) && self.can.is_terminal;
+        is_told.then(|| human::seconds(passed))
+    }
+
+    pub(super) fn cell_finished(&mut self, cell: &str, status: CellStatus) {
+        self.code_ended(cell, status);
+        if !matches!(
+            status,
+            CellStatus::Ok | CellStatus::Error | CellStatus::Interrupted
+        ) {
+            self.note(WARN, &format!("{}: {status}", self.cells.reply.name(cell)));
+        }
+        if let Some(words) = self.ended_silently(status) {
+            self.note(DIM, &words);
+        } else if !self.cells.running.is_time_told
+            && let Some(time) = self.ran_for()
+        {
+            self.note(DIM, &format!("({time})"));
+        }
+        self.cells.running.begun = None;
+        self.end_line();
+    }
+
+    /// What is said of a cell without output, which has a number that a person can name.
+    fn ended_silently(&self, status: CellStatus) -> Option<String> {
+        let number = self.number().filter(|_| self.chat)?;
+        let is_silent = status == CellStatus::Ok && !matches!(self.section, Section::Output(_));
+        let time = self
+            .ran_for()
+            .map_or_else(String::new, |it| format!(", {it}"));
+        is_silent.then(|| format!("(cell {number}: no output{time})"))
     }
 
     /// Whether an event leaves the output of the running cell open.
@@ -85,26 +185,30 @@ impl Renderer {
         )
     }
 
-    /// No more will come of the output that is being shown: prints it for good.
-    pub(super) fn settle(&mut self) {
+    /// No more will come of the output that is being shown: prints it for good. `is_over` if the cell has ended.
+    pub(super) fn settle(&mut self, is_over: bool) {
+        if let Some(open) = self.cells.open.take() {
+            let rows = open.output.rows(HEAD, TAIL);
+            let rows = rows.get(open.printed..).unwrap_or_default();
+            self.print_rows(&open.id, rows, is_over);
+        }
         self.erase();
-        self.live.drawn.clear();
-        let Some(open) = self.cell.take() else {
-            return;
-        };
-        let rows = open.output.rows(HEAD, TAIL);
-        self.print_rows(&open.id, rows.get(open.printed..).unwrap_or_default());
+        self.cells.live.drawn.clear();
     }
 
     /// When output that is held back is to be printed with [`Renderer::print_settled`].
     pub(super) fn settles_at(&self) -> Option<Instant> {
-        let open = self.cell.as_ref().filter(|_| !self.moves_cursor)?;
+        let open = self
+            .cells
+            .open
+            .as_ref()
+            .filter(|_| !self.can.moves_cursor)?;
         (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
     }
 
     /// Where nothing can be drawn over: prints what will stay as it is.
     pub(super) fn print_settled(&mut self) {
-        let Some(mut open) = self.cell.take() else {
+        let Some(mut open) = self.cells.open.take() else {
             return;
         };
         if std::mem::replace(&mut open.cleared, open.output.cleared) < open.output.cleared {
@@ -112,86 +216,104 @@ impl Renderer {
         }
         let settled = open.output.settled();
         // A program that reads this waits; a person looks on.
-        let is_held = !self.terminal && open.begun.elapsed() < SETTLED_AFTER;
+        let is_held = !self.can.is_terminal && open.begun.elapsed() < SETTLED_AFTER;
         if settled > open.printed && !is_held {
             let rows = open.output.rows(HEAD, TAIL);
             self.print_rows(
                 &open.id,
                 rows.get(open.printed..settled).unwrap_or_default(),
+                false,
             );
             open.printed = settled;
         }
-        self.cell = Some(open);
+        self.cells.open = Some(open);
     }
 
-    fn print_rows(&mut self, cell: &str, rows: &[Row<'_>]) {
+    /// Prints rows for good. What was drawn of them is written over, and not erased first.
+    fn print_rows(&mut self, cell: &str, rows: &[Row<'_>], is_over: bool) {
         if rows.is_empty() {
             return;
         }
-        let title = self.output_title();
-        self.open(Section::Output(cell.to_owned()), &title);
+        let was_drawn = self.cells.live.is_shown;
+        if !was_drawn {
+            self.end_line();
+        }
+        let mut text = Settled::new(was_drawn);
+        let section = Section::Output(cell.to_owned());
+        if self.section != section {
+            self.cells.running.is_time_told |= is_over;
+            text.line(&rule(&self.output_title(is_over), self.can.colours));
+            self.section = section;
+        }
         for row in rows {
             match row {
-                Row::Line(line) => self.err(&format!("{line}\n")),
-                Row::Picture(picture) => {
-                    let drawn = drawn(picture, self.protocol).to_owned();
-                    self.err(&drawn);
-                }
+                Row::Line(line) => text.line(line),
+                Row::Picture(picture) => text.picture(drawn(picture, self.can.protocol)),
                 Row::Hidden(lines) => {
-                    let place = match self.number.filter(|_| self.chat) {
+                    let place = match self.number().filter(|_| self.chat) {
                         Some(number) => format!("/show {number} shows them"),
                         None => "in the notebook".to_owned(),
                     };
-                    let words = format!("… {lines} more lines, {place}\n");
-                    let words = paint(DIM, &words, self.colours);
-                    self.err(&words);
+                    let words = format!("… {lines} more lines, {place}");
+                    text.line(&paint(DIM, &words, self.can.colours));
                 }
             }
+        }
+        if was_drawn {
+            let up = self.go_up();
+            self.cells.live.is_shown = false;
+            self.busy.shown = Shown::Nowhere;
+            write_now(&(up + &text.finish()));
+            self.cursor = Cursor::default();
+            self.busy.printed();
+        } else {
+            self.err(&text.finish());
         }
     }
 
     /// Draws the end of the running cell's output below everything else.
     pub(super) fn draw(&mut self) {
-        if !self.moves_cursor {
+        if !self.can.moves_cursor {
             return;
         }
-        let Some(open) = self.cell.take() else {
+        let Some(open) = self.cells.open.take() else {
             return;
         };
-        let lines = self.last_lines(&open.output);
-        if !lines.is_empty() {
-            let section = Section::Output(open.id.clone());
-            if self.section != section {
-                let title = self.output_title();
-                self.open(section, &title);
-            }
+        let mut lines = self.last_lines(&open.output);
+        if !lines.is_empty() && self.section != Section::Output(open.id.clone()) {
+            // It goes with the lines, and comes again with the time when all is over.
+            let rule = rule(&self.output_title(false), self.can.colours);
+            lines.insert(0, clipped(&rule, columns().saturating_sub(1)));
         }
-        self.cell = Some(open);
-        if self.live.is_shown && self.live.drawn == lines {
+        self.cells.open = Some(open);
+        if self.cells.live.is_shown && self.cells.live.drawn == lines {
             return;
         }
-        if !self.live.is_shown {
+        if !self.cells.live.is_shown {
             self.end_line();
         }
         let before = self.go_up();
-        self.live.drawn = lines;
+        self.cells.live.drawn = lines;
         self.print_live(before);
     }
 
     fn print_live(&mut self, before: String) {
         let mut text = before;
-        for line in &self.live.drawn {
+        for line in &self.cells.live.drawn {
             text.push_str(line);
             text.push_str("\u{1b}[K\n");
         }
-        text.push_str("\u{1b}[J");
-        self.fresh = true;
+        self.cursor = Cursor::default();
         let status = self.status_line();
-        self.busy.is_shown = status.is_some();
+        self.busy.shown = match status {
+            Some(_) => Shown::Here,
+            None => Shown::Nowhere,
+        };
         text.push_str(&status.unwrap_or_default());
+        text.push_str("\u{1b}[J");
         write_now(&text);
-        self.live.is_shown = true;
-        self.live.columns = columns();
+        self.cells.live.is_shown = true;
+        self.cells.live.columns = columns();
     }
 
     /// Takes the running cell's output away, so that something else can be printed.
@@ -204,30 +326,27 @@ impl Renderer {
 
     /// What takes away whatever can change.
     pub(super) fn erasure(&mut self) -> String {
-        let is_status = std::mem::take(&mut self.busy.is_shown);
-        if self.live.is_shown {
+        let status = std::mem::take(&mut self.busy.shown);
+        if self.cells.live.is_shown {
             let up = self.go_up();
-            self.live.is_shown = false;
+            self.cells.live.is_shown = false;
             return format!("{up}\u{1b}[J");
         }
-        if is_status {
-            return "\r\u{1b}[K".to_owned();
-        }
-        String::new()
+        status.erasure().to_owned()
     }
 
     /// Moves the cursor to where the running cell's output begins. A terminal that has become narrower has broken lines.
     fn go_up(&self) -> String {
         let now = columns();
         let rows = |line: &String| {
-            if now < self.live.columns {
+            if now < self.cells.live.columns {
                 width(line).div_ceil(now.max(1)).max(1)
             } else {
                 1
             }
         };
-        match self.live.drawn.iter().map(rows).sum::<usize>() {
-            rows @ 1.. if self.live.is_shown => format!("\r\u{1b}[{rows}A"),
+        match self.cells.live.drawn.iter().map(rows).sum::<usize>() {
+            rows @ 1.. if self.cells.live.is_shown => format!("\r\u{1b}[{rows}A"),
             _ => "\r".to_owned(),
         }
     }
@@ -242,8 +361,8 @@ impl Renderer {
             match row {
                 Row::Line(line) => lines.push(clipped(&line, columns.saturating_sub(1))),
                 // Only characters can be drawn over.
-                Row::Picture(picture) if self.protocol == Protocol::HalfBlocks => {
-                    lines.extend(drawn(picture, self.protocol).lines().map(str::to_owned));
+                Row::Picture(picture) if self.can.protocol == Protocol::HalfBlocks => {
+                    lines.extend(drawn(picture, self.can.protocol).lines().map(str::to_owned));
                 }
                 Row::Picture(_) => lines.push("[plot]".to_owned()),
                 Row::Hidden(more) => hidden += more,
@@ -253,10 +372,47 @@ impl Renderer {
         lines.drain(..over);
         hidden += over;
         if hidden > 0 {
-            let words = paint(DIM, &format!("… {hidden} lines above"), self.colours);
+            let words = paint(DIM, &format!("… {hidden} lines above"), self.can.colours);
             lines.insert(0, words);
         }
         lines
+    }
+}
+
+/// Rows that are printed for good, perhaps over others.
+struct Settled {
+    text: String,
+    /// Below the rows so far stands what they are written over.
+    writes_over: bool,
+}
+
+impl Settled {
+    fn new(writes_over: bool) -> Self {
+        Self {
+            text: String::new(),
+            writes_over,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text
+            .push_str(if self.writes_over { "\u{1b}[K\n" } else { "\n" });
+    }
+
+    /// Several rows, behind whose ends nothing is known to be.
+    fn picture(&mut self, drawn: &str) {
+        if std::mem::take(&mut self.writes_over) {
+            self.text.push_str("\u{1b}[J");
+        }
+        self.text.push_str(drawn);
+    }
+
+    fn finish(mut self) -> String {
+        if self.writes_over {
+            self.text.push_str("\u{1b}[J");
+        }
+        self.text
     }
 }
 
@@ -272,6 +428,13 @@ pub(super) fn write_now(text: &str) {
     // Nobody can be told that stderr is gone.
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
+}
+
+/// A rule with a title, as wide as the terminal, but no wider than text should be.
+pub(super) fn rule(title: &str, colours: bool) -> String {
+    let columns = columns().min(72);
+    let rest = columns.saturating_sub(title.chars().count() + 4);
+    paint(DIM, &format!("── {title} {}", "─".repeat(rest)), colours)
 }
 
 fn columns() -> usize {

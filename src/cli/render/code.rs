@@ -2,20 +2,29 @@
 //! shown while the model writes it, the others when it is their turn.
 
 use super::super::tint::{Tinted, tinted};
-use super::{DIM, EventKind, Renderer, Section, filter};
+use super::busy::Activity;
+use super::{EventKind, Renderer, Section, filter};
 use crate::session::CellStatus;
 
 /// Stands above code that is not what was shown while it was written.
-const CHANGED: &str = "the code, as it will run";
+const CHANGED: &str = "as it will run";
 
 /// The cells of one reply.
 #[derive(Default)]
 pub(super) struct ReplyCode {
-    /// The cell that is shown while it is written, and what was shown of it.
-    written: Option<(String, String)>,
+    /// The cell that is shown while it is written.
+    written: Option<Written>,
     /// Its colours.
     tinted: Option<Tinted>,
     proposals: Vec<Proposal>,
+}
+
+/// What was shown of a cell while it was written.
+struct Written {
+    cell: String,
+    /// As which it was shown: named by the model before the code, or the main kernel's.
+    language: String,
+    code: String,
 }
 
 /// A cell that the model wants to run.
@@ -51,32 +60,32 @@ impl ReplyCode {
 impl Renderer {
     /// A cell of the reply, its number in it from 1, and how many there are.
     pub(in crate::cli) fn proposal(&self, cell: &str) -> Option<(Proposal, usize, usize)> {
-        let at = self.code.at(cell)?;
-        let proposal = self.code.proposals.get(at)?;
-        Some((proposal.clone(), at + 1, self.code.proposals.len()))
+        let at = self.cells.reply.at(cell)?;
+        let proposal = self.cells.reply.proposals.get(at)?;
+        Some((proposal.clone(), at + 1, self.cells.reply.proposals.len()))
     }
 
     /// The code before that of `cell`, which did not run or failed, and this.
     pub(in crate::cli) fn revision(&self, cell: &str) -> Option<(String, String)> {
-        let proposal = self.code.proposals.get(self.code.at(cell)?)?;
-        let (language, before) = self.failed.clone()?;
+        let proposal = self.cells.reply.proposals.get(self.cells.reply.at(cell)?)?;
+        let (language, before) = self.cells.failed.clone()?;
         (language == proposal.language).then(|| (before, proposal.source.clone()))
     }
 
     /// A cell has ended so. Code that did not do what it was to do may be revised.
     pub(super) fn code_ended(&mut self, cell: &str, status: CellStatus) {
-        let proposal = self.code.at(cell);
-        let proposal = proposal.and_then(|at| self.code.proposals.get(at));
+        let proposal = self.cells.reply.at(cell);
+        let proposal = proposal.and_then(|at| self.cells.reply.proposals.get(at));
         if let Some(proposal) = proposal {
             let failed = (proposal.language.clone(), proposal.source.clone());
-            self.failed = (status != CellStatus::Ok).then_some(failed);
+            self.cells.failed = (status != CellStatus::Ok).then_some(failed);
         }
     }
 
     /// The person changed a cell.
     pub(in crate::cli) fn changed(&mut self, cell: &str, source: &str) {
-        let at = self.code.at(cell);
-        if let Some(proposal) = at.and_then(|at| self.code.proposals.get_mut(at)) {
+        let at = self.cells.reply.at(cell);
+        if let Some(proposal) = at.and_then(|at| self.cells.reply.proposals.get_mut(at)) {
             source.clone_into(&mut proposal.source);
         }
     }
@@ -84,7 +93,11 @@ impl Renderer {
     /// Something about the code of a reply.
     pub(super) fn code_event(&mut self, event: &EventKind) {
         match event {
-            EventKind::CodeDelta { cell, text } => self.code_written(cell, text),
+            EventKind::CodeDelta {
+                cell,
+                text,
+                language,
+            } => self.code_written(cell, text, language.as_deref()),
             EventKind::CodeProposed {
                 cell,
                 language,
@@ -96,40 +109,42 @@ impl Renderer {
             }
             EventKind::CodeStarted { cell } => {
                 self.code_due(cell);
+                self.cell_begins();
             }
             _ => {}
         }
     }
 
     /// More code, while the model writes it.
-    fn code_written(&mut self, cell: &str, text: &str) {
-        let (first, shown) = self
-            .code
-            .written
-            .get_or_insert_with(|| (cell.to_owned(), String::new()));
-        if first == cell {
-            shown.push_str(text);
-            let title = match &*self.language {
-                "" => "code".to_owned(),
-                language => filter::plain(language),
-            };
-            self.open(Section::Code(cell.to_owned()), &title);
-            let (language, colours) = (&self.language, self.colours);
-            let tinted = self
-                .code
-                .tinted
-                .get_or_insert_with(|| Tinted::new(language, colours));
-            let text = tinted.push(text);
-            self.err(&text);
-        } else {
+    fn code_written(&mut self, cell: &str, text: &str, language: Option<&str>) {
+        let main = &self.cells.main_language;
+        let written = self.cells.reply.written.get_or_insert_with(|| Written {
+            cell: cell.to_owned(),
+            language: language.unwrap_or(main).to_owned(),
+            code: String::new(),
+        });
+        if written.cell != cell {
             self.end_line();
-            self.status("writing the next cell");
+            self.status(Activity::WritingNextCell);
+            return;
         }
+        written.code.push_str(text);
+        let language = written.language.clone();
+        let title = match &*language {
+            "" => "code".to_owned(),
+            language => filter::plain(language),
+        };
+        self.open(Section::Code(cell.to_owned()), &title);
+        let colours = self.can.colours;
+        let tinted = &mut self.cells.reply.tinted;
+        let tinted = tinted.get_or_insert_with(|| Tinted::new(&language, colours));
+        let text = tinted.push(text);
+        self.err(&text);
     }
 
     /// No more comes of the code that is being written.
     pub(super) fn end_code(&mut self) {
-        if let Some(mut tinted) = self.code.tinted.take() {
+        if let Some(mut tinted) = self.cells.reply.tinted.take() {
             let rest = tinted.finish();
             self.err(&rest);
         }
@@ -137,22 +152,22 @@ impl Renderer {
 
     /// A cell is complete.
     fn code_proposed(&mut self, cell: &str, language: &str, source: &str) {
-        let is_first = self.code.proposals.is_empty();
-        let written = self.code.written.take_if(|(first, _)| first == cell);
+        let is_first = self.cells.reply.proposals.is_empty();
+        let written = self.cells.reply.written.take_if(|it| it.cell == cell);
         let shown = match &written {
-            Some((_, shown)) if shown == source => Some(None),
-            Some(_) => Some(Some(CHANGED)),
-            None if is_first => Some(Some(language)),
+            Some(it) if it.code == source && it.language == language => Some(None),
+            Some(_) => Some(Some(format!("{language} · {CHANGED}"))),
+            None if is_first => Some(Some(language.to_owned())),
             // It is shown when it is its turn.
             None => None,
         };
-        if let Some(Some(title)) = shown {
+        if let Some(Some(title)) = &shown {
             self.whole_code(title, language, source);
         }
         if shown.is_some() {
-            self.code_shown(language);
+            self.end_line();
         }
-        self.code.proposals.push(Proposal {
+        self.cells.reply.proposals.push(Proposal {
             cell: cell.to_owned(),
             language: language.to_owned(),
             source: source.to_owned(),
@@ -162,9 +177,11 @@ impl Renderer {
 
     /// It is this cell's turn.
     fn code_due(&mut self, cell: &str) {
-        let of = self.code.proposals.len();
-        let Some(at) = self.code.at(cell) else { return };
-        let Some(proposal) = self.code.proposals.get_mut(at) else {
+        let of = self.cells.reply.proposals.len();
+        let Some(at) = self.cells.reply.at(cell) else {
+            return;
+        };
+        let Some(proposal) = self.cells.reply.proposals.get_mut(at) else {
             return;
         };
         if std::mem::replace(&mut proposal.is_shown, true) {
@@ -173,22 +190,15 @@ impl Renderer {
         let Proposal {
             language, source, ..
         } = proposal.clone();
-        let title = format!("{language}, {} of {of}", at + 1);
+        let title = format!("{language} · {} of {of}", at + 1);
         self.whole_code(&title, &language, &source);
-        self.code_shown(&language);
+        self.end_line();
     }
 
     fn whole_code(&mut self, title: &str, language: &str, source: &str) {
         self.open(Section::None, "");
-        self.open(Section::Code(String::new()), title);
-        let code = tinted(source, language, self.colours);
+        self.open(Section::Code(String::new()), &filter::plain(title));
+        let code = tinted(source, language, self.can.colours);
         self.err(&code);
-    }
-
-    fn code_shown(&mut self, language: &str) {
-        self.end_line();
-        if language != self.language {
-            self.note(DIM, &filter::plain(&format!("(for the {language} kernel)")));
-        }
     }
 }

@@ -12,13 +12,13 @@ pub(super) fn fitted(html: &str, width: usize) -> Option<String> {
     let (_, table) = html.split_once("class=\"dataframe\"")?;
     let (head, body) = table.split_once("<tbody>")?;
     let (body, after) = body.split_once("</tbody>")?;
-    let mut heads = rows(head);
-    let (names, more) = (heads.next()?, heads.next());
     // Names of an index, or of several levels, are pandas' own to show.
-    if more.is_some() || html.contains("colspan") || html.contains("rowspan") {
+    let [names] = <[Vec<String>; 1]>::try_from(rows(head)).ok()?;
+    if html.contains("colspan") || html.contains("rowspan") {
         return None;
     }
-    let rows: Vec<Vec<String>> = rows(body).take(ROWS).collect();
+    let mut rows = rows(body);
+    rows.truncate(ROWS);
     let columns: Vec<GridColumn> = names
         .into_iter()
         .take(COLUMNS)
@@ -48,23 +48,28 @@ pub(super) fn fitted(html: &str, width: usize) -> Option<String> {
     Some(text)
 }
 
-/// The cells of each row.
-fn rows(html: &str) -> impl Iterator<Item = Vec<String>> {
-    html.split("<tr").skip(1).map(|row| {
-        let cells = row.split("<t").skip(1);
-        let cells = cells.filter(|cell| cell.starts_with("h>") || cell.starts_with("d>"));
-        cells
-            .map(|cell| {
-                plain(
-                    cell.get(2..)
-                        .unwrap_or_default()
-                        .split("</t")
-                        .next()
-                        .unwrap_or_default(),
-                )
-            })
-            .collect()
-    })
+/// The cells of each row: the text of what is in `td` and `th`, whatever they are marked with.
+fn rows(html: &str) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut cell: Option<String> = None;
+    for piece in html.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').unwrap_or((piece, ""));
+        match tag.split_ascii_whitespace().next().unwrap_or_default() {
+            "tr" => rows.push(Vec::new()),
+            "td" | "th" => cell = Some(text.to_owned()),
+            "/td" | "/th" => {
+                if let (Some(row), Some(text)) = (rows.last_mut(), cell.take()) {
+                    row.push(plain(&text));
+                }
+            }
+            _ => {
+                if let Some(cell) = &mut cell {
+                    cell.push_str(text);
+                }
+            }
+        }
+    }
+    rows
 }
 
 /// Without entities, on one line, and without what a terminal would obey.
@@ -89,7 +94,7 @@ mod tests {
     const HTML: &str = "<div><style scoped>x</style><table border=\"1\" class=\"dataframe\">\n<thead>\n<tr style=\"text-align: right;\">\n\
         <th></th>\n<th>city</th>\n<th>n &lt; 3</th>\n<th>note</th>\n</tr>\n</thead>\n<tbody>\n\
         <tr>\n<th>0</th>\n<td>Oslo</td>\n<td>1.5</td>\n<td>a\u{1b}[2Jb</td>\n</tr>\n\
-        <tr>\n<th>1</th>\n<td>Rome</td>\n<td>NaN</td>\n<td>x</td>\n</tr>\n</tbody>\n</table>\n<p>2 rows × 3 columns</p></div>";
+        <tr>\n<th scope=\"row\">1</th>\n<td class=\"a b\"><a href=\"x\">Ro</a>me</td>\n<td>NaN</td>\n<td>x</td>\n</tr>\n</tbody>\n</table>\n<p>2 rows × 3 columns</p></div>";
 
     #[test]
     fn a_frame_fits_the_terminal() {

@@ -1,8 +1,9 @@
-//! What `scripts/bench` measures of the renderer: text goes through it as that of a session does, and nothing is printed.
+//! What `scripts/bench` measures of the renderer: text goes through it as that of a session does.
 
 use super::super::markdown::Markdown;
+use super::Renderer;
 use super::output::{CellOutput, HEAD, TAIL};
-use crate::agent::OutputChange;
+use crate::agent::{EventKind, OutputChange};
 use crate::jupyter::nbformat::Output;
 
 /// Renders a model's words for a terminal of so many columns, piece by piece. Returns the bytes that a terminal would get.
@@ -26,4 +27,15 @@ pub fn output(pieces: impl Iterator<Item = String>) -> usize {
         });
     }
     output.rows(HEAD, TAIL).len()
+}
+
+/// Shows the events of a session as on a terminal that moves its cursor, wherever stdout and stderr go.
+pub fn session(events: impl Iterator<Item = EventKind>) {
+    let mut renderer = Renderer::new(true);
+    renderer.can.moves_cursor = true;
+    renderer.can.colours = true;
+    renderer.words_aside();
+    for event in events {
+        renderer.show(&event);
+    }
 }

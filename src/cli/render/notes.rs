@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::busy::Activity;
 use super::{BAD, DIM, EventKind, GOOD, Renderer, Section, WARN, filter};
 use crate::agent::Decision;
 use crate::agent::approval::{Approval, Ruling};
@@ -32,7 +33,7 @@ impl Renderer {
             ..
         } = event
         {
-            self.language = kernels
+            self.cells.main_language = kernels
                 .first()
                 .map(|it| it.language.clone())
                 .unwrap_or_default();
@@ -132,12 +133,12 @@ impl Renderer {
 
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
         // What was being written comes again from its beginning.
-        self.code.clear();
+        self.cells.reply.clear();
         let seconds = wait_ms.div_ceil(1000);
         let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
         self.note(WARN, &filter::plain(&again));
         self.section = Section::Output(String::new());
-        self.status("waiting to ask again");
+        self.status(Activity::WaitingToAskAgain);
     }
 }
 

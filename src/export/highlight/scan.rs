@@ -1,13 +1,13 @@
-//! The scanner. Code comes in pieces of any size, and goes out in pieces that no further code can change.
+//! The scanner. Accepts code in pieces of any size, and emits pieces that no later code can change.
 
 use std::collections::HashMap;
 
 use super::{Look, look_of};
 
-/// What a piece of code is.
+/// The class of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing that has a colour.
+    /// Uncoloured code.
     Plain,
     /// A comment.
     Comment,
@@ -17,26 +17,26 @@ pub(crate) enum Class {
     Number,
     /// A keyword.
     Keyword,
-    /// A word for a value, such as `None`.
+    /// A constant such as `None`.
     Value,
-    /// The name of what is called.
+    /// The name of a called function.
     Call,
     /// A decorator or a magic.
     Decorator,
 }
 
-/// Takes code in pieces.
+/// Highlights code that arrives in pieces.
 pub(crate) struct Highlighter {
     look: Option<&'static Look>,
     words: HashMap<&'static str, Class>,
-    /// The beginning of something that is not decided yet. A few bytes, or a word.
+    /// The beginning of an undecided token: a few bytes, or a word.
     held: String,
-    /// Only blanks since the line began.
+    /// Whether the line has only blanks so far.
     line_start: bool,
     inside: Inside,
 }
 
-/// What the next piece goes on with.
+/// The token that the next piece continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Code,
@@ -44,7 +44,7 @@ enum Inside {
     Text { quote: char, triple: bool },
 }
 
-/// What goes on to an end that is not a quote.
+/// A token with an end other than a quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
     /// A comment to the end of the line.
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// How much of it is certain in `rest`, and what comes then.
+    /// How many bytes of `rest` certainly belong to it, and what follows.
     fn length(self, rest: &str, ends: Ends) -> (usize, Inside) {
         let end = match self {
             Self::Comment | Self::Magic => rest.find('\n'),
@@ -79,25 +79,25 @@ impl Run {
         (rest.len() - usize::from(may_end), Inside::Run(self))
     }
 
-    /// It begins with `mark` bytes.
+    /// Starts with a marker of `mark` bytes.
     fn begin(self, rest: &str, mark: usize, ends: Ends) -> Token {
         let (length, inside) = self.length(rest.get(mark..).unwrap_or_default(), ends);
         Token::Is(self.class(), mark + length, inside)
     }
 }
 
-/// What begins in code.
+/// The token at the start of code.
 enum Token {
-    /// So many bytes, and what comes then.
+    /// This many bytes, and what follows.
     Is(Class, usize, Inside),
-    /// So many bytes without a colour.
+    /// This many uncoloured bytes.
     Plain(usize),
-    /// More has to come before it is known.
+    /// Undecided until more code arrives.
     Undecided,
 }
 
 impl Highlighter {
-    /// For code in this language. What is not known has no colours.
+    /// A highlighter for this language; an unknown language gets no colours.
     pub(crate) fn new(language: &str) -> Self {
         let look = look_of(language);
         let mut words = HashMap::new();
@@ -120,12 +120,12 @@ impl Highlighter {
         self.look.is_some()
     }
 
-    /// Takes more code in.
+    /// Adds code.
     pub(crate) fn push(&mut self, code: &str, give: &mut dyn FnMut(Class, &str)) {
         self.take(code, Ends::Perhaps, give);
     }
 
-    /// No more code comes.
+    /// Ends the code.
     pub(crate) fn finish(&mut self, give: &mut dyn FnMut(Class, &str)) {
         self.take("", Ends::Here, give);
     }
@@ -145,7 +145,7 @@ impl Highlighter {
             &joined
         };
         let mut at = 0;
-        // Where text without a colour began that is not given out yet.
+        // Start of uncoloured text that was not emitted yet.
         let mut plain = 0;
         while let Some(rest) = all.get(at..).filter(|rest| !rest.is_empty()) {
             let (class, length) = match self.inside {
@@ -200,7 +200,7 @@ impl Highlighter {
         }
     }
 
-    /// What code that begins here begins with.
+    /// The token at the start of `rest`.
     fn token(&self, look: &Look, rest: &str, ends: Ends) -> Token {
         let Some(first) = rest.chars().next() else {
             return Token::Undecided;
@@ -268,7 +268,7 @@ impl Highlighter {
     }
 }
 
-/// Whether the code ends with what is there.
+/// Whether more code may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Here,
@@ -304,7 +304,7 @@ fn is_prefix(word: &str) -> bool {
     word.len() <= 2 && word.chars().all(fits)
 }
 
-/// A string that begins behind `before` bytes of prefix. It is given out up to its end, or to where that is not known.
+/// A string that starts after a prefix of `before` bytes, up to its end or as far as is certain.
 fn opening(rest: &str, before: usize, quote: char, look: &Look, ends: Ends) -> Token {
     let quotes = rest.get(before..).unwrap_or_default();
     let run = quotes.chars().take_while(|&c| c == quote).count();
@@ -323,7 +323,7 @@ fn opening(rest: &str, before: usize, quote: char, look: &Look, ends: Ends) -> T
     Token::Is(Class::Text, start + length, inside)
 }
 
-/// How much of `rest` belongs to a string with this `quote`, and whether it ends there.
+/// How many bytes of `rest` belong to a string with this `quote`, and whether it ends there.
 fn text_of(rest: &str, quote: char, triple: bool, ends: Ends) -> (usize, bool) {
     let many = triple || quote == '`';
     let may_go_on = ends == Ends::Perhaps;
@@ -346,7 +346,7 @@ fn text_of(rest: &str, quote: char, triple: bool, ends: Ends) -> (usize, bool) {
                 None if may_go_on => return (at, false),
                 next => at += 1 + next.map_or(0, char::len_utf8),
             },
-            // It has no end: the line is odd, not the rest of the file.
+            // The string is unterminated: end it with the line rather than with the file.
             '\n' if !many => return (at, true),
             c => at += c.len_utf8(),
         }

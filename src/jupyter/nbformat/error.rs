@@ -1,13 +1,13 @@
-//! What can be wrong with a notebook file: so wrong that it is none, or wrong and repaired.
+//! What can be wrong with a notebook file: errors, and warnings about what was repaired.
 
 use std::fmt;
 
 use super::{MAJOR, MINOR};
 
-/// Something that was odd in a notebook that could be read all the same.
+/// Something unusual in a notebook that could still be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// The file says it is newer than 4.5; what 4.5 does not know is kept as it is.
+    /// The file is of a newer version than 4.5; what 4.5 does not define is kept unchanged.
     NewerMinor {
         /// The file's minor version.
         minor: u64,
@@ -33,7 +33,7 @@ pub enum Warning {
     },
     /// Integers beyond 64 bits became floats.
     BigIntegers {
-        /// How many.
+        /// Number of replaced values.
         count: usize,
         /// Line of the first, from 1.
         line: usize,
@@ -45,7 +45,7 @@ impl fmt::Display for Warning {
         match self {
             Self::NewerMinor { minor } => write!(
                 out,
-                "notebook format {MAJOR}.{minor} is newer than {MAJOR}.{MINOR}: what is new in it is kept, not understood"
+                "notebook format {MAJOR}.{minor} is newer than {MAJOR}.{MINOR}: unknown fields are kept unchanged"
             ),
             Self::NoMinor => write!(out, "no `nbformat_minor`: read as {MAJOR}.0"),
             Self::Repaired { path, found } => write!(out, "`{path}`: found {found}, repaired"),
@@ -75,7 +75,7 @@ pub enum NbformatError {
     NotUtf8 {
         /// Line of the first bad byte.
         line: usize,
-        /// Its place in the line, in bytes.
+        /// Its position in the line, in bytes.
         column: usize,
     },
     /// Text, but not JSON.
@@ -85,24 +85,24 @@ pub enum NbformatError {
         line: usize,
         /// The column.
         column: usize,
-        /// What the parser says.
+        /// The parser's error.
         reason: String,
-        /// The text there, at most 40 characters.
+        /// The text at that position, at most 40 characters.
         found: String,
     },
-    /// JSON that stops: a file that was not written to its end.
+    /// JSON that ends early: the file was not completely written.
     #[error("not JSON: the file ends in the middle of it, in line {line}")]
     CutShort {
         /// The last line.
         line: usize,
     },
-    /// A merge conflict of git that was not resolved.
+    /// An unresolved git merge conflict.
     #[error("an unresolved merge conflict begins at line {line}")]
     MergeConflict {
-        /// Line of the first marker.
+        /// Line of its first marker.
         line: usize,
     },
-    /// Half of a UTF-16 pair, which no UTF-8 file can hold.
+    /// Half of a UTF-16 surrogate pair, which UTF-8 cannot represent.
     #[error("`\\u{unit:04x}` at line {line}, column {column} is half a character")]
     LoneSurrogate {
         /// The line.
@@ -112,26 +112,26 @@ pub enum NbformatError {
         /// The code unit, 0xd800 to 0xdfff.
         unit: u16,
     },
-    /// JSON, but something else.
+    /// JSON, but not a notebook.
     #[error("JSON, but not a notebook: {found}")]
     NotANotebook {
-        /// What it is.
+        /// What it is instead.
         found: String,
     },
     /// A version this reader does not know.
     #[error("notebook format {major} cannot be read (known are 2, 3 and 4)")]
     UnknownVersion {
-        /// `nbformat` as it stands in the file.
+        /// `nbformat` as written in the file.
         major: String,
     },
-    /// A notebook whose skeleton is broken.
+    /// A notebook with a broken structure.
     #[error("`{path}` should be {expected}, found {found}")]
     Malformed {
         /// Where, as in `cells[3]`.
         path: String,
-        /// What has to be there.
+        /// The expected type.
         expected: &'static str,
-        /// What is there.
+        /// The type found.
         found: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Notebooks of anybody, for the fuzzer: what was read is written so that it reads the same, whole and in pieces.
+//! Fuzzes untrusted notebooks: what was read is written so that it reads the same, whole and in pieces.
 #![expect(
     clippy::unwrap_used,
     reason = "a property that does not hold is a panic"

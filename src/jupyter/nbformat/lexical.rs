@@ -1,4 +1,4 @@
-//! A look at JSON text below the parser: what `serde_json` refuses or rounds, and where.
+//! Scans JSON text below the parser: finds what `serde_json` refuses or rounds, and where.
 //!
 //! Invariant: nothing here decides whether text is JSON; the parser does, before or after.
 
@@ -28,8 +28,8 @@ pub(super) fn big_integers(text: &str) -> (usize, usize) {
     (count, first)
 }
 
-/// The text with `NaN`, `Infinity` and `-Infinity`, as Python writes them, replaced by null, and
-/// how many there were. `None` if there was none.
+/// The text with `NaN`, `Infinity` and `-Infinity`, as Python writes them, replaced by null, and their number. `None`
+/// if there are none.
 pub(super) fn without_non_finite(text: &str) -> Option<(String, usize)> {
     let mut out = String::new();
     let mut done = 0;
@@ -54,7 +54,7 @@ pub(super) fn lone_surrogate(text: &str) -> Option<(usize, u16)> {
     })
 }
 
-/// Line of the first marker that git left, from 1.
+/// Line of the first git conflict marker, from 1.
 pub(super) fn merge_conflict(text: &str) -> Option<usize> {
     text.lines()
         .position(|line| line.starts_with("<<<<<<< "))
@@ -71,7 +71,7 @@ pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
 
 fn is_big_integer(atom: &str) -> bool {
     let digits = atom.strip_prefix('-').unwrap_or(atom);
-    // 18 digits always fit; most numbers end here.
+    // 18 digits always fit, which covers most numbers.
     digits.len() > 18
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && atom.parse::<i64>().is_err()
@@ -88,7 +88,7 @@ fn lone_surrogate_in(inside: &str) -> Option<(usize, u16)> {
             }
             Some(unit @ 0xd800..=0xdfff) => return Some((start, unit)),
             Some(_) => at = start + 6,
-            // Any other escape: the backslash and an ASCII character, if it is JSON at all.
+            // Any other escape: a backslash and an ASCII character, if the text is valid JSON.
             None => at = inside.ceil_char_boundary(start + 2),
         }
     }
@@ -125,7 +125,7 @@ fn tokens(text: &str) -> impl Iterator<Item = (usize, Token<'_>)> {
     })
 }
 
-/// Where the closing quote is, or the end of the text.
+/// Offset of the closing quote, or the end of the text.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {

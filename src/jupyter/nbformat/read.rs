@@ -1,7 +1,7 @@
-//! From bytes to a [`Notebook`]: strict about what is a notebook, tolerant about what is in it.
+//! Parses bytes into a [`Notebook`]: strict about the structure, tolerant about the contents.
 //!
-//! Invariant: a field of the wrong type is repaired with a warning, or kept whole as something
-//! unknown; it is never dropped in silence.
+//! Invariant: a field of the wrong type is repaired with a warning, or kept unchanged as unknown; it is never dropped
+//! silently.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ fn parse(text: &str, warnings: &mut Vec<Warning>) -> Result<Value, NbformatError
             let Some((clean, count)) = lexical::without_non_finite(text) else {
                 return Err(not_json(text, &error));
             };
-            // The second error is the one to tell: the first is likely the NaN that is gone.
+            // Report the second error: the first was probably the NaN, which is gone.
             let value = serde_json::from_str(&clean).map_err(|error| not_json(&clean, &error))?;
             warnings.push(Warning::NotFinite { count });
             value
@@ -104,7 +104,7 @@ fn not_json(text: &str, error: &serde_json::Error) -> NbformatError {
     }
 }
 
-/// The root in the shape of version 4, and its minor version.
+/// Converts the root to version 4; returns it with its minor version.
 fn to_v4(
     mut root: Map<String, Value>,
     warnings: &mut Vec<Warning>,
@@ -189,9 +189,8 @@ fn from_v4(
     Ok(notebook)
 }
 
-/// One id a cell. Before 4.5 whatever a cell calls `id` is not one, as in nbformat's `upgrade`;
-/// then missing ones are made, then those that are there twice, in this order, as in its
-/// `normalize`.
+/// One id per cell. Before 4.5 a field `id` is not a cell id, as in nbformat's `upgrade`; then missing ids are created,
+/// then duplicates replaced, in the order of its `normalize`.
 fn unique_ids(
     found: Vec<Option<Value>>,
     minor: u64,
@@ -297,7 +296,7 @@ fn code(extra: &mut Map<String, Value>, report: &mut Report) -> CellType {
         Some(Value::Array(outputs)) => outputs,
         other => {
             report("outputs", other.as_ref().map_or(NOTHING, json_type));
-            // A lone object is an output that somebody forgot to put into a list.
+            // A lone object is an output that is missing its list.
             other.into_iter().filter(Value::is_object).collect()
         }
     };
@@ -313,7 +312,7 @@ fn code(extra: &mut Map<String, Value>, report: &mut Report) -> CellType {
     }
 }
 
-/// Metadata that Jupyter keeps out of files, on reading and on writing.
+/// Removes metadata that Jupyter keeps out of files, on reading and on writing.
 fn strip(metadata: &mut Map<String, Value>, transient: &[&str]) {
     for name in transient {
         metadata.shift_remove(*name);

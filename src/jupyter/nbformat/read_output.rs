@@ -1,6 +1,6 @@
-//! From JSON to an [`Output`], and the fields that cells and outputs share.
+//! Parses JSON into an [`Output`], and the fields that cells and outputs share.
 //!
-//! Invariant: nothing fails and nothing is lost: what does not fit its type is kept whole.
+//! Invariant: nothing fails and nothing is lost: what does not fit its type is kept unchanged.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::{NbformatError, Output};
 use crate::jupyter::mime::{self, MimeBundle, json_type};
 
-/// What a warning says was found where there was nothing.
+/// What a warning reports as found for a missing field.
 pub(super) const NOTHING: &str = "nothing";
 
-/// Told about a field that had to be repaired: its name and what was there.
+/// Called for each repaired field with its name and the type found.
 pub(super) type Report<'a> = dyn FnMut(&str, &'static str) + 'a;
 
-/// Reads one output; joins its lines.
+/// Parses one output; joins its lines.
 pub(super) fn output(value: Value, report: &mut Report) -> Output {
     let Value::Object(mut fields) = value else {
         report("", json_type(&value));
@@ -43,8 +43,8 @@ pub(super) fn output(value: Value, report: &mut Report) -> Output {
     read(fields, report)
 }
 
-/// Whether every field has a type that the output can hold, so that nothing is lost by taking it
-/// apart. Missing ones and null will do.
+/// Whether every field has a type that the output can hold, so that parsing loses nothing. Missing fields and null are
+/// fine.
 fn fits(output_type: &str, fields: &Map<String, Value>) -> bool {
     let is = |name: &str, test: fn(&Value) -> bool| {
         fields
@@ -138,7 +138,7 @@ pub(super) fn count(fields: &mut Map<String, Value>, report: &mut Report) -> Opt
     None
 }
 
-/// Text as one string. What is not text becomes its JSON, so that nothing is lost.
+/// Text as one string. Anything that is not text is converted to its JSON, so that nothing is lost.
 pub(super) fn text(value: Option<Value>, name: &str, report: &mut Report) -> String {
     match value {
         Some(Value::String(text)) => text,
@@ -165,7 +165,7 @@ pub(super) fn text(value: Option<Value>, name: &str, report: &mut Report) -> Str
     }
 }
 
-/// An object; anything else is reported and empty.
+/// An object; anything else is reported and reads as empty.
 pub(super) fn object(value: Option<Value>, name: &str, report: &mut Report) -> Map<String, Value> {
     match value {
         Some(Value::Object(object)) => object,
@@ -176,7 +176,7 @@ pub(super) fn object(value: Option<Value>, name: &str, report: &mut Report) -> M
     }
 }
 
-/// nbformat joins the lines of `text` in outputs that it does not know; so do we.
+/// nbformat joins the lines of `text` in unknown outputs; so do we.
 fn join_unknown(mut fields: Map<String, Value>) -> Map<String, Value> {
     if let Some(value) = fields.get_mut("text")
         && let Some(Cow::Owned(text)) = mime::joined(value)
@@ -186,11 +186,11 @@ fn join_unknown(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields
 }
 
-/// An integer, also one that a JavaScript tool wrote as `3.0`.
+/// An integer, including one that a JavaScript tool wrote as `3.0`.
 fn as_integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let float = value.as_f64()?;
-        // Beyond 2^53 a float is not exact, and no kernel has counted so far.
+        // Beyond 2^53 a float is not exact, and no kernel has counted that far.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "whole and small, checked here"

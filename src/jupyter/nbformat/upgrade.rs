@@ -1,5 +1,5 @@
-//! Notebooks of version 2 and 3 in the shape of version 4.0 (nbformat, `v3/rwbase.py` and
-//! `v4/convert.py`). What 4.0 lacks, cell ids above all, the reader adds.
+//! Converts notebooks of version 2 and 3 to version 4.0 (nbformat, `v3/rwbase.py` and `v4/convert.py`). The reader adds
+//! what 4.0 lacks, above all cell ids.
 //!
 //! Deliberately not here: version 1, which no released tool has written since 2011.
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::NbformatError;
 use super::read_output::malformed;
 
-/// The root of a version 4 notebook from that of a version 2 or 3 one; `nbformat` is already taken
-/// off. Worksheets are put one after the other.
+/// Converts the root of a version 2 or 3 notebook to version 4; `nbformat` is already removed. Worksheets are
+/// concatenated.
 pub(super) fn from_v3(mut root: Map<String, Value>) -> Result<Map<String, Value>, NbformatError> {
     let worksheets = match root.shift_remove("worksheets") {
         Some(Value::Array(worksheets)) => worksheets,
@@ -72,7 +72,7 @@ fn cell(mut fields: Map<String, Value>) -> Map<String, Value> {
             let level = fields
                 .shift_remove("level")
                 .and_then(|level| level.as_u64());
-            // HTML knows six levels; a file that says a billion does not get them.
+            // HTML has six levels; a larger number in the file is capped.
             let level = usize::try_from(level.unwrap_or(1)).map_or(6, |level| level.min(6));
             let text = fields
                 .get("source")
@@ -125,7 +125,7 @@ fn output(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Version 3 has representations beside the other fields, version 4 in an object of their own.
+/// Version 3 has the representations beside the other fields; version 4 has them in an object of their own.
 fn gather_data(fields: &mut Map<String, Value>) {
     let mut kept = Map::new();
     let mut data = Map::new();
@@ -140,7 +140,7 @@ fn gather_data(fields: &mut Map<String, Value>) {
         }
     }
     to_mime(&mut data);
-    // Version 3 has JSON as text. Text that is none stays what it is, rather than fail the file.
+    // Version 3 has JSON as text. Text that is not JSON is kept as it is, so that the file can still be read.
     if let Some(Value::String(text)) = data.get("application/json")
         && let Ok(parsed) = serde_json::from_str(text)
     {
@@ -167,7 +167,7 @@ fn rename(fields: &mut Map<String, Value>, from: &str, to: &str, default: fn() -
     fields.insert(to.to_owned(), value);
 }
 
-/// Joins an array of lines. Old files have them with line ends or without: the first one tells.
+/// Joins an array of lines. Old files have lines with or without line ends; the first line tells which.
 fn join(fields: &mut Map<String, Value>, name: &str) {
     let Some(Value::Array(lines)) = fields.get(name) else {
         return;
@@ -182,7 +182,7 @@ fn join(fields: &mut Map<String, Value>, name: &str) {
     fields.insert(name.to_owned(), Value::String(text));
 }
 
-/// A line as Python's `splitlines()` gives it.
+/// A line as returned by Python's `splitlines()`.
 fn without_end(line: &str) -> &str {
     let ends = [
         '\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}',

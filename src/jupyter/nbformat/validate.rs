@@ -1,7 +1,7 @@
-//! What our own writer could break: rules of the 4.5 schema that the types do not hold.
+//! The rules of the 4.5 schema that our types do not enforce and our own writer could break.
 //!
-//! Deliberately not here: the whole JSON schema. What the types make impossible (outputs outside code
-//! cells, text that is not text) needs no rule; what tools keep in metadata is theirs.
+//! Deliberately not here: the whole JSON schema. What the types make impossible (outputs outside code cells, text that
+//! is not text) needs no rule; metadata belongs to other tools.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Problem {
 pub enum Rule {
     /// A cell id is 1 to 64 of `[a-zA-Z0-9-_]`.
     CellIdForm,
-    /// A cell id is there once.
+    /// A cell id is unique.
     CellIdUnique,
     /// An execution count is not negative.
     ExecutionCount,
@@ -34,9 +34,9 @@ pub enum Rule {
         /// The JSON type found.
         found: &'static str,
     },
-    /// A field that 4.5 does not have.
+    /// A field that 4.5 does not define.
     UnknownField,
-    /// A kind of cell or output that 4.5 does not have.
+    /// A type of cell or output that 4.5 does not define.
     UnknownType,
     /// Required in this object: `name` in `language_info`, `name` and `display_name` in
     /// `kernelspec`.
@@ -61,10 +61,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything in `notebook` that a strict reader would refuse and the types allow. Empty is good.
+/// Everything in `notebook` that the types allow but a strict reader would refuse. Empty if it is valid.
 pub fn validate(notebook: &Notebook) -> Vec<Problem> {
     let mut found = Validation {
-        // What 4.5 does not have may well be right in a file from the future.
+        // What 4.5 does not define may be valid in a newer version.
         newer: notebook.nbformat_minor > MINOR,
         problems: Vec::new(),
     };

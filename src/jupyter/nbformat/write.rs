@@ -1,7 +1,7 @@
-//! From a [`Notebook`] to the bytes that Python's `nbformat.write` gives: `json.dumps` with
-//! `indent=1, sort_keys=True, ensure_ascii=False, separators=(",", ": ")` and a newline at the end.
+//! Writes a [`Notebook`] as the bytes of Python's `nbformat.write`: `json.dumps` with `indent=1, sort_keys=True,
+//! ensure_ascii=False, separators=(",", ": ")` and a final newline.
 //!
-//! Invariant: a field we know always wins over one of the same name in an `extra` map.
+//! Invariant: a known field always wins over one of the same name in an `extra` map.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,22 +11,22 @@ use serde_json::{Map, Number, Value};
 use super::{Cell, CellType, MAJOR, MINOR, Notebook, Output, TRANSIENT, TRANSIENT_CELL};
 use crate::jupyter::mime;
 
-/// Text that is collected before it goes on.
+/// Bytes to collect before a write.
 const CHUNK: usize = 64 << 10;
 
 pub(super) fn notebook(notebook: &Notebook) -> String {
     let mut text = Vec::new();
-    // A vector takes everything, and all of it is text.
+    // Writing to a vector cannot fail, and all of it is text.
     let _ = stream(notebook, &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The same piece by piece: a notebook can be large.
+/// The same in pieces: a notebook can be large.
 pub(super) fn stream(notebook: &Notebook, to: &mut dyn io::Write) -> io::Result<()> {
     write(notebook, &notebook.cells, to).map(|_| ())
 }
 
-/// What stands before the first cell and after the last one, as if there were cells.
+/// The text before the first cell and after the last one, as if there were cells.
 pub(super) fn frame(notebook: &Notebook) -> (String, String) {
     let mut text = Vec::new();
     // As above.
@@ -36,7 +36,7 @@ pub(super) fn frame(notebook: &Notebook) -> (String, String) {
     (before.to_owned(), format!("\n {after}"))
 }
 
-/// One cell as it stands among others, with the comma between it and the one before.
+/// One cell as it appears among others, with the comma after the previous one.
 pub(super) fn cell(cell: &Cell, is_first: bool, to: &mut dyn io::Write) -> io::Result<()> {
     let mut writer = Writer::new(to);
     if !is_first {
@@ -49,7 +49,7 @@ pub(super) fn cell(cell: &Cell, is_first: bool, to: &mut dyn io::Write) -> io::R
     writer.written
 }
 
-/// Writes a notebook with these cells, and says where the first one begins.
+/// Writes a notebook with these cells, and returns the offset of the first one.
 fn write(notebook: &Notebook, cells: &[Cell], to: &mut dyn io::Write) -> io::Result<usize> {
     let minor = notebook.nbformat_minor.max(MINOR);
     let known = [
@@ -65,13 +65,13 @@ fn write(notebook: &Notebook, cells: &[Cell], to: &mut dyn io::Write) -> io::Res
     writer.written.map(|()| writer.cells_at)
 }
 
-/// What stands behind a name: our types and JSON alike, borrowed.
+/// The value of a field: our types or JSON, borrowed.
 #[derive(Clone, Copy)]
 enum Field<'a> {
     Number(u64),
     ExecutionCount(Option<i64>),
     Text(&'a str),
-    /// Text that is written as an array of its lines.
+    /// Text written as an array of its lines.
     Lines(&'a str),
     Strings(&'a [String]),
     Json(&'a Value),
@@ -88,11 +88,11 @@ struct Writer<'w> {
     out: String,
     depth: usize,
     to: &'w mut dyn io::Write,
-    /// The first failure; after it nothing is written any more.
+    /// The first error; nothing is written after it.
     written: io::Result<()>,
-    /// Bytes that have gone on.
+    /// Bytes already written.
     passed: usize,
-    /// Where the bracket of the cells has been opened.
+    /// Offset just after the opening bracket of the cells.
     cells_at: usize,
 }
 
@@ -194,7 +194,7 @@ impl<'w> Writer<'w> {
         self.fields(known, extra);
     }
 
-    /// An object of the fields we know and the others, sorted by code point as Python sorts.
+    /// Writes an object of the known fields and the others, sorted by code point as in Python.
     fn fields<'a>(&mut self, mut known: Vec<(&'a str, Field<'a>)>, extra: &'a Map<String, Value>) {
         let ours = known.len();
         for (name, value) in extra {
@@ -268,7 +268,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// The items of an array or object, each on its line, one space deeper. Nothing is `[]`.
+    /// The items of an array or object, each on its own line, one space deeper. An empty one is `[]` or `{}`.
     fn items<T>(
         &mut self,
         open: char,
@@ -342,7 +342,7 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// The lines of `text` with their ends, as Python's `str.splitlines(True)` sees them.
+/// The lines of `text` with their ends, as split by Python's `str.splitlines(True)`.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -378,14 +378,14 @@ fn is_split(mime: &str) -> bool {
     mime.starts_with("text/") || mime == mime::APPLICATION_JAVASCRIPT || mime == mime::IMAGE_SVG
 }
 
-/// Python's `repr` of a float: the shortest digits that read back, in scientific notation below
-/// 1e-4 and from 1e16, with a sign and two digits in the exponent.
+/// Python's `repr` of a float: the shortest digits that parse back to it, in scientific notation below 1e-4 and from
+/// 1e16, with a sign and two digits in the exponent.
 fn python_float(float: f64) -> String {
     let shortest = format!("{float:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e');
     let digits = digits.filter(u8::is_ascii_digit).count();
-    // Rust's shortest digits may round a tie up (…429.625 to …429.63); Python's round it to even, as
-    // Rust does too when told how many digits.
+    // Rust's shortest digits may round a tie up (…429.625 to …429.63); Python's round it to even, as Rust does too with
+    // an explicit precision.
     let scientific = format!("{float:.*e}", digits.saturating_sub(1));
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;

@@ -1,18 +1,18 @@
-//! Requests that are not executions and wait for their one reply.
+//! Requests other than executions that wait for their one reply.
 
 use tokio::sync::oneshot;
 
 use crate::jupyter::message::Message;
 
-/// Requests without a reply that are remembered; who asks more is told that nobody answers.
+/// Most unanswered requests that are remembered; any further one fails at once.
 const WAITING: usize = 64;
 
-/// Who waits for the reply to which request.
+/// Pending requests by `msg_id`, with the caller of each.
 #[derive(Debug, Default)]
 pub(super) struct Asked(Vec<(String, oneshot::Sender<Message>)>);
 
 impl Asked {
-    /// Remembers a request; a caller that is one too many is dropped, which tells it.
+    /// Remembers a request. If there are too many, the caller's sender is dropped, which it sees as an error.
     pub(super) fn insert(&mut self, id: String, reply: oneshot::Sender<Message>) {
         self.0.retain(|(_, waiting)| !waiting.is_closed());
         if self.0.len() < WAITING {
@@ -20,7 +20,7 @@ impl Asked {
         }
     }
 
-    /// Hands `message` to who waits for it, else gives it back.
+    /// Hands `message` to the caller that waits for it, or gives it back.
     pub(super) fn answer(&mut self, message: Message) -> Option<Message> {
         let Some(at) = message
             .parent_id()
@@ -29,7 +29,7 @@ impl Asked {
             return Some(message);
         };
         let (_, reply) = self.0.swap_remove(at);
-        // A caller whose patience ended has gone.
+        // The caller may have timed out and gone.
         let _ = reply.send(message);
         None
     }

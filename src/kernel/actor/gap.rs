@@ -1,11 +1,11 @@
-//! A connection that broke and stands again. What was on its way may be lost, a reply or an `idle` among it, and then a
-//! cell would never end. So the kernel is asked something: it answers in order, so its answer comes behind all that it
-//! had to say about earlier cells. Both of its channels must have answered, for they do not wait for each other.
+//! A gateway connection that broke and was re-established. Messages in flight may be lost; without its reply or `idle`
+//! a cell would never end. So we send the kernel a request: it answers in order, so its answer comes after everything
+//! it had to say about earlier cells. Both shell and iopub must have answered, because they do not wait for each other.
 
 use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
 
-/// A question that was asked when the connection stood again.
+/// The request that was sent after reconnecting.
 #[derive(Debug)]
 pub(super) struct Gap {
     asked: String,
@@ -15,7 +15,7 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    /// `asked` is the `msg_id` of the question, `before` those of the executions that it closes.
+    /// `asked` is the `msg_id` of the request, `before` those of the executions sent before it.
     pub(super) fn new(asked: String, before: Vec<String>) -> Self {
         Self {
             asked,
@@ -25,7 +25,7 @@ impl Gap {
         }
     }
 
-    /// Whether with `message` everything has been answered.
+    /// Whether both channels have answered, now that `message` has come.
     pub(super) fn is_passed_by(&mut self, channel: Channel, message: &Message) -> bool {
         if message.parent_id() == Some(&self.asked) {
             self.replied |= channel == Channel::Shell;
@@ -35,7 +35,7 @@ impl Gap {
         self.replied && self.idle
     }
 
-    /// The executions that will get nothing more.
+    /// The executions that will receive nothing more.
     pub(super) fn before(self) -> Vec<String> {
         self.before
     }

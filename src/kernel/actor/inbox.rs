@@ -1,4 +1,4 @@
-//! The commands of a kernel's handles, and those that had to wait.
+//! Commands from a kernel's handles, including those that were deferred.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use super::{Command, Restore, Target};
 use crate::kernel::KernelError;
 use crate::kernel::actor::open::{Opened, wake};
 
-/// Where commands come in.
+/// The command queue.
 pub(super) struct Inbox {
     commands: mpsc::Receiver<Command>,
-    /// What came while a copy woke, which takes seconds at most.
+    /// Commands that came while a copy was waking, which takes seconds at most.
     held: VecDeque<Command>,
 }
 
-/// What came of waking a copy.
+/// The result of waking a copy.
 pub(super) enum Woken {
     Opened(Box<Opened>),
-    /// It does not wake, or is not to.
+    /// It failed, or was interrupted.
     Failed(KernelError),
-    /// Nobody wants the kernel any more.
+    /// No handle wants the kernel any more.
     Shutdown(Option<oneshot::Sender<()>>),
 }
 
@@ -40,7 +40,7 @@ impl Inbox {
         }
     }
 
-    /// Wakes a copy. An interrupt gives that up, and a shutdown is taken at once; other commands wait.
+    /// Wakes a copy. An interrupt cancels this and a shutdown is returned at once; other commands are held back.
     pub(super) async fn wake(&mut self, target: &Target, restore: &Restore) -> Woken {
         let waking = wake(target, &restore.checkpoints, restore.id);
         tokio::pin!(waking);

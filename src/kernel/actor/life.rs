@@ -33,7 +33,7 @@ use crate::kernel::routing::{Action, Table};
 use crate::kernel::sandbox::limits::HIT;
 use crate::kernel::tap::Listener;
 
-/// A kernel whose sockets close is about to exit; one that still lives after this never will.
+/// A kernel that closes its sockets is about to exit; one still running after this long never will.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(2);
 
 /// One life of the kernel: from start to exit.
@@ -46,29 +46,29 @@ pub(super) struct Life {
     info: KernelInfo,
     table: Table,
     asked: Asked,
-    /// Who listens to what belongs to no request of ours.
+    /// Receives messages that belong to no request of ours.
     listener: Listener,
-    /// `msg_id` of the fence that is on its way.
+    /// `msg_id` of the fence in flight.
     fence: Option<String>,
-    /// The connection broke and stands again: what came of it is not known yet.
+    /// Set after a reconnect, until we know which messages were lost.
     gap: Option<Gap>,
-    /// Of a gateway's kernel, whose connection may break.
+    /// Only for a gateway's kernel, whose connection may break.
     numbers: Option<Numbers>,
-    /// A socket was closed: when the process must be gone.
+    /// When the process must have ended, once a socket was closed.
     disconnected: Option<Instant>,
-    /// Messages that were emptied for their size and will not be readable.
+    /// Messages that were emptied because of their size and will arrive unreadable.
     emptied: u32,
     worker: Option<Worker>,
     limits: Option<LimitWatch>,
     adopted: bool,
-    // In the order in which they are to be dropped.
+    // In drop order.
     link: Link,
     host: Host,
     files: Option<KernelFiles>,
 }
 
 impl Life {
-    /// That of a kernel which answers. `tap` is who listened to the life before.
+    /// The life of a kernel that answers. `tap` is the listener of the previous life.
     pub(super) fn of(target: &Target, opened: Opened, tap: Option<Hearer>) -> Self {
         Self {
             kernel: target.name().to_owned(),
@@ -144,7 +144,7 @@ impl Life {
                             return End::Died(self.kill(ExitReason::Hostile(what)).await);
                         }
                         Some(LinkLoss::Closed) => {
-                            // Somebody else's process is nowhere to be waited for.
+                            // We cannot wait on a process that is not our child.
                             let grace = if self.host.is_ours() { DISCONNECT_GRACE } else { Duration::ZERO };
                             self.disconnected.get_or_insert_with(|| Instant::now() + grace);
                         }
@@ -210,7 +210,7 @@ impl Life {
                 let mut request =
                     Message::request_named(id.clone(), content, session, username, now());
                 request.header.subshell_id = options.subshell.take();
-                // A caller that went away leaves an execution that nobody reads; it still runs to its end.
+                // If the caller has gone, nobody reads the execution; it still runs to its end.
                 self.table.insert(id, events, &options, Instant::now());
                 match sent {
                     Some(sent) => self.forward(Channel::Shell, &sent),
@@ -289,7 +289,7 @@ impl Life {
         None
     }
 
-    /// Handles what came from the kernel; a loss is given back.
+    /// Handles what came from the kernel; returns the loss of a connection.
     fn take(&mut self, incoming: Incoming) -> Option<LinkLoss> {
         match incoming {
             Incoming::Message {
@@ -305,14 +305,14 @@ impl Life {
                         "the connection to the gateway broke while this cell ran: some of its output may be missing",
                     );
                 }
-                // Before the cell can be over that caused them.
+                // Must precede the routing that may end the cell that caused them.
                 refused::tell_waiting(&mut self.table, self.files.as_ref());
                 let behind = match (&self.limits, &message.content) {
                     (Some(limits), Content::Error(error)) => limits.behind(error),
                     _ => None,
                 };
                 if channel == Channel::Shell {
-                    // Before the cell is over: a limit that it came to belongs to it.
+                    // Must precede the end of the cell: a limit hit now belongs to it.
                     let _ = self.look_at_limits();
                 }
                 let heard = self.listener.hears_cells() && self.table.is_cell(message.parent_id());
@@ -368,7 +368,7 @@ impl Life {
             Incoming::Unreadable(channel, error) => {
                 tracing::warn!(kernel = self.kernel, channel = channel.name(), %error, "dropped an unreadable message");
                 self.table.lost_output(&format!(
-                    "a message of the kernel was dropped, because it could not be trusted or read: {error}"
+                    "dropped a kernel message that is unreadable or has a bad signature: {error}"
                 ));
                 None
             }
@@ -376,7 +376,7 @@ impl Life {
         }
     }
 
-    /// Tells and interrupts as limits want it; the reason, if the kernel has to end.
+    /// Reports limits and interrupts where needed; returns the reason if the kernel must end.
     fn look_at_limits(&mut self) -> Option<ExitReason> {
         for because in self.limits.as_mut()?.look() {
             match because {
@@ -396,13 +396,14 @@ impl Life {
 
     fn lost_large(&mut self, words: &str) {
         if self.listener.is_there() {
-            // It may have been for who listens, who cannot be told which message it was.
+            // The message may have been for the listener, but we cannot tell which one it was.
             tracing::error!(kernel = self.kernel, "{words}");
         }
         self.table.lost_output(words);
     }
 
-    /// A message that belongs to no execution: a reply somebody waits for, a fence's `idle`, or for who listens.
+    /// Handles a message that belongs to no execution: a reply that a caller waits for, a fence's `idle`, or one for
+    /// the listener.
     fn stray(
         &mut self,
         channel: Channel,
@@ -429,7 +430,7 @@ impl Life {
             Channel::Shell | Channel::Control => self.asked.answer(message),
             Channel::Stdin | Channel::IoPub => Some(message),
         };
-        // What our own requests cause besides their replies is nobody's business.
+        // Side effects of our own requests concern nobody.
         if message.is_some_and(|message| !message.is_child_of(&self.session)) {
             self.listener.offer(Tapped {
                 channel,
@@ -439,7 +440,7 @@ impl Life {
         }
     }
 
-    /// The line that an input request wants.
+    /// Sends the line that an input request asked for.
     fn answer(&self, asked: Header, value: String) {
         let reply = self.request(Content::InputReply { value }).answering(asked);
         self.send(Channel::Stdin, reply);

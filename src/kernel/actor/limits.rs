@@ -1,7 +1,6 @@
-//! Whether a confined kernel came to one of its limits: looked at while cells run, when one ends, and at the kernel's end.
+//! Whether a confined kernel hit one of its limits: checked while cells run, when one ends, and at the kernel's end.
 //!
-//! A process that is killed for memory says nothing itself, and a disk has no limit of its own that we could set: so we
-//! look.
+//! A process killed for memory reports nothing itself, and we can set no limit on disk usage, so we poll.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,24 +15,24 @@ use crate::kernel::sandbox::cgroup::Group;
 use crate::kernel::sandbox::limits::{Hit, Limits};
 use crate::task;
 
-/// After an interrupt because of the disk, until the kernel is ended.
+/// How long a cell interrupted for disk usage may keep writing until its kernel is killed.
 const DISK_GRACE: Duration = Duration::from_secs(5);
 
-/// How long before its end a kernel's memory is the likely reason of it.
+/// If the kernel dies within this time after a kill for memory, memory is the likely reason.
 const LATELY: Duration = Duration::from_secs(10);
-/// How often a group is tried to be removed, while what is in it ends.
+/// How often we try to remove a control group while its processes end.
 const GROUP_GOES: usize = 100;
 const GROUP_GOES_EVERY: Duration = Duration::from_millis(100);
 
-/// What is watched of one life of a kernel.
+/// Watches the limits of one life of a kernel.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
     limits: Limits,
     group: Option<Group>,
-    /// When processes were killed for memory last: the kernel may be seen to have ended only later.
+    /// When processes were last killed for memory: the kernel's own end may be noticed only later.
     killed: Option<(Instant, Hit)>,
     disk: Option<Disk>,
-    /// When there was something to do last.
+    /// When there was last something to do.
     busy: Instant,
 }
 
@@ -43,23 +42,23 @@ struct Disk {
     /// Free bytes when the kernel started.
     before: u64,
     limit: u64,
-    /// When the cell that took too much was interrupted, and what it had taken.
+    /// When the cell that wrote too much was interrupted, and how many bytes were used by then.
     interrupted: Option<(Instant, u64)>,
 }
 
-/// What is to be done because of a limit.
+/// What to do because of a limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Because {
-    /// Somebody should know.
+    /// Report it.
     Tell(Hit),
-    /// The cell has to end.
+    /// Interrupt the cell.
     Interrupt(Hit),
-    /// The kernel has to.
+    /// End the kernel.
     End(Hit),
 }
 
 impl LimitWatch {
-    /// Of a kernel that is confined and runs as process `pid`.
+    /// For a confined kernel that runs as process `pid`.
     pub(super) fn of(target: &Target, pid: Option<u32>) -> Option<Self> {
         let Target::Launch(options, _) = target else {
             return None;
@@ -83,7 +82,7 @@ impl LimitWatch {
         })
     }
 
-    /// Something happened; `runs` says whether a cell runs.
+    /// Records activity; `runs` says whether a cell runs.
     pub(super) fn note(&mut self, runs: bool) {
         self.busy = Instant::now();
         if let Some(disk) = &mut self.disk
@@ -93,7 +92,7 @@ impl LimitWatch {
         }
     }
 
-    /// When it has had nothing to do for too long.
+    /// When the kernel will have been idle for too long.
     pub(super) fn idle_end(&self) -> Option<Instant> {
         self.limits.idle.map(|idle| self.busy + idle)
     }
@@ -102,7 +101,7 @@ impl LimitWatch {
         ExitReason::Limit(Hit::Idle(self.limits.idle.unwrap_or_default()).to_string())
     }
 
-    /// What was hit since this was asked last.
+    /// What was hit since the last call.
     pub(super) fn look(&mut self) -> Vec<Because> {
         let hits = self.hits();
         let mut all: Vec<Because> = hits.into_iter().map(Because::Tell).collect();
@@ -112,13 +111,13 @@ impl LimitWatch {
         all
     }
 
-    /// Which limit may be behind an exception.
+    /// The limit that probably caused an exception.
     pub(super) fn behind(&self, error: &ErrorContent) -> Option<String> {
         self.limits
             .behind(&format!("{}: {}", error.ename, error.evalue))
     }
 
-    /// The end of the kernel as it was, or the limit that was the reason of it.
+    /// The exit reason: the limit that caused the end, or else `reason` itself.
     pub(super) fn cause(&mut self, reason: ExitReason) -> ExitReason {
         const CPU: i32 = 24;
         const FILE: i32 = 25;
@@ -151,7 +150,7 @@ impl LimitWatch {
         hits
     }
 
-    /// The kernel has ended: its group goes as soon as nothing is in it. Copies to go back to may still be.
+    /// The kernel has ended: removes its group once it is empty. Checkpoint copies may still be in it.
     pub(super) fn end(&mut self) {
         let Some(group) = self.group.take() else {
             return;
@@ -164,7 +163,7 @@ impl LimitWatch {
                 tokio::time::sleep(GROUP_GOES_EVERY).await;
             }
         };
-        // What is left then is removed by who makes the next group when we are gone.
+        // If processes remain, the group is removed after our exit by whoever creates the next one.
         task::spawn("control group", remove).detach();
     }
 }
@@ -187,7 +186,7 @@ impl Disk {
         }
     }
 
-    /// The cell has ended. The next one may take a little more: it must be able to tidy up.
+    /// The cell has ended. The next one may write a little more, so that it can clean up.
     fn rest(&mut self) {
         if self.interrupted.take().is_some() {
             let used = self.used().unwrap_or_default();
@@ -196,7 +195,7 @@ impl Disk {
     }
 }
 
-/// What a person may still write where this directory is.
+/// Bytes that an unprivileged user may still write to this directory's file system.
 fn free(dir: &std::path::Path) -> Option<u64> {
     let found = rustix::fs::statvfs(dir).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))

@@ -1,33 +1,33 @@
-//! Finds out whether messages were lost when a connection broke.
+//! Detects whether messages were lost when a connection broke.
 //!
-//! A server keeps what a kernel sends while nobody is connected, but not what it was just sending. Kernels built on
-//! `jupyter_client.session` (ipykernel and most others in Python) number their messages: `msg_id` ends with a count. So
-//! when a cell is over that ran when the connection broke, every number from the last one before must have been seen.
-//! Replies to other clients of the kernel are numbered too and never come here; to them this looks like a loss, which
-//! errs on the right side.
+//! A Jupyter server buffers what a kernel sends while no client is connected, but loses what it was just sending.
+//! Kernels built on `jupyter_client.session` (ipykernel and most others in Python) number their messages: `msg_id` ends
+//! with a count. So when a cell that ran during the break is over, every number since the last one before the break
+//! must have been seen. Replies to the kernel's other clients are numbered too and never reach us; they look like a
+//! loss, which is the safe error.
 
 use std::collections::BTreeSet;
 
 use crate::jupyter::content::{Content, ExecutionState};
 use crate::jupyter::message::{Channel, Message};
 
-/// Most numbers that are looked for; where more are missing the kernel does not count.
+/// Most missing numbers to track; if more are missing, the kernel does not count its messages.
 const MOST: u64 = 10_000;
 
 /// The numbers of one kernel's messages.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    /// What stands before the count.
+    /// The part before the count.
     prefix: String,
     last: Option<u64>,
     watch: Option<Watch>,
 }
 
-/// The time from a break to the end of the last cell that ran then.
+/// From a break until the last cell that ran then has ended.
 #[derive(Debug)]
 struct Watch {
     missing: BTreeSet<u64>,
-    /// Cells that ran when the connection broke: whether the reply has been seen, and the number of `idle`.
+    /// Cells that ran when the connection broke: `msg_id`, whether the reply was seen, and the number of `idle`.
     cells: Vec<(String, bool, Option<u64>)>,
 }
 
@@ -44,13 +44,13 @@ impl Numbers {
         });
     }
 
-    /// Takes note of a message. `true`: with it a cell is over of which something was lost.
+    /// Records a message. Returns `true` if it ends a cell whose messages were partly lost.
     pub(super) fn see(&mut self, channel: Channel, message: &Message) -> bool {
         let Some((prefix, number)) = numbered(&message.header.msg_id) else {
             return false;
         };
         if prefix != self.prefix {
-            // Somebody else's message, the server's own for example.
+            // Sent by another process, for example the server itself.
             if self.last.is_none() {
                 prefix.clone_into(&mut self.prefix);
                 self.last = Some(number);
@@ -88,7 +88,7 @@ impl Numbers {
         };
         watch.cells.remove(at);
         let incomplete = watch.missing.range(..end).next().is_some();
-        // Said once; the next cell has lost only what comes from now on.
+        // Reported once; the next cell is charged only with later losses.
         watch.missing = watch.missing.split_off(&end);
         if watch.cells.is_empty() {
             self.watch = None;
@@ -119,7 +119,7 @@ mod tests {
         message
     }
 
-    /// What a cell says: outputs with these numbers after a break that came behind number 10, then the end.
+    /// Replays one cell: outputs with these numbers after a break that followed number 10, then the end.
     fn cell(numbers: &[&str], reply: &str, idle: &str) -> bool {
         let mut kernel = Numbers::default();
         let output = |id| message(id, Content::Stream(Stream::default()));
@@ -144,7 +144,7 @@ mod tests {
             (&["k_1_12"], "k_1_13", "k_1_14", true),
             (&[], "k_1_11", "k_1_12", false),
             (&[], "k_1_12", "k_1_13", true),
-            // A message of the server's own, and a kernel that was started again.
+            // A message of the server itself, and a kernel that was restarted.
             (&["k_1_11", "server_7_99"], "k_1_12", "k_1_13", false),
             (&["4711-uuid"], "another", "third", false),
         ];

@@ -1,4 +1,4 @@
-//! How a life begins: the kernel is started, here or by a gateway, or one that is there is taken, and answers.
+//! How a life begins: start a kernel here or through a gateway, or take over a running one, and wait until it answers.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::kernel::oversize::Oversize;
 use crate::kernel::quirks::Quirks;
 use crate::kernel::ready::{PROBE_EVERY, set_up, wait_ready};
 
-/// How long a process may take to end by itself when the connection to it failed.
+/// How long a process may take to exit by itself after its connection failed.
 const LAST_BREATH: Duration = Duration::from_millis(500);
 
 /// A woken kernel has nothing to import: it answers as soon as it is connected.
@@ -29,18 +29,18 @@ const WOKEN_PROBE_EVERY: Duration = Duration::from_millis(20);
 /// How long a gateway may take to end a kernel that nobody wants any more.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// Which kernel, and where it comes from.
+/// Which kernel to run, and where it comes from.
 pub(in crate::kernel) enum Target {
-    /// A process of ours, and how much it may send at once.
+    /// A process that we start, and how much it may send at once.
     Launch(Box<LaunchOptions>, GuardLimits),
     /// A kernel that a gateway starts for us.
     Gateway {
         gateway: GatewayOptions,
         options: Box<LaunchOptions>,
-        /// How the gateway calls the one of the last life.
+        ///  The gateway's id of the kernel in its last life.
         id: Option<String>,
     },
-    /// A kernel that somebody else started.
+    /// A kernel that was started by somebody else.
     Attach(AttachOptions),
 }
 
@@ -114,14 +114,14 @@ impl Target {
     fn interrupt_mode(&self) -> InterruptMode {
         match self {
             Self::Launch(options, _) => options.kernel.spec.interrupt_mode,
-            // A request to the gateway, which knows what the kernelspec says.
+            // Sent as a request to the gateway, which knows the kernelspec.
             Self::Gateway { .. } => InterruptMode::Signal,
             // We do not know its process.
             Self::Attach(_) => InterruptMode::Message,
         }
     }
 
-    /// A kernel that died for us may still live at its gateway, which started it again: it is ended there.
+    /// Ends the kernel at its gateway, where it may have been restarted after it died for us.
     pub(super) async fn give_up(self) {
         if let Self::Gateway {
             gateway,
@@ -136,7 +136,7 @@ impl Target {
     }
 }
 
-/// A kernel that answers.
+/// A kernel that has answered.
 pub(super) struct Opened {
     pub(super) session: String,
     pub(super) info: KernelInfo,
@@ -144,9 +144,9 @@ pub(super) struct Opened {
     pub(super) interrupt_mode: InterruptMode,
     pub(super) link: Link,
     pub(super) host: Host,
-    /// Whether it ran before.
+    /// Whether it was running before we came.
     pub(super) adopted: bool,
-    /// Of a kernel on this machine.
+    /// Only for a kernel on this machine.
     pub(super) files: Option<KernelFiles>,
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
     let mut patience = target.ready_timeout();
     let (files, host) = match target {
         Target::Launch(options, _) => {
-            // Only the first life is that of a kernel which was there before.
+            // Only the first life can adopt a running kernel.
             let kept = options.adopt.take();
             let found = kept.as_ref();
             let found = match found {
@@ -184,7 +184,7 @@ pub(super) async fn open(target: &mut Target) -> Result<Opened, KernelError> {
     answer(target, files, host, adopted, patience, PROBE_EVERY).await
 }
 
-/// Makes a kernel of the process of a checkpoint, and has it do what is known to hang in forked processes.
+/// Turns the process of a checkpoint into a kernel, and probes for what is known to hang in forked processes.
 ///
 /// # Errors
 /// [`KernelError::NotRestored`], with the process already gone.
@@ -239,7 +239,7 @@ pub(super) async fn wake(
     Err(failed(reason))
 }
 
-/// Waits until the kernel of `host` answers; `adopted` says that it ran before.
+/// Waits until the kernel of `host` answers; `adopted` says that it was running before.
 async fn answer(
     target: &Target,
     mut files: KernelFiles,
@@ -253,7 +253,7 @@ async fn answer(
     let session = uuid::Uuid::new_v4().to_string();
     let deadline = Instant::now() + patience;
     let ready = async {
-        // Longer than the deadline: who waits shall be told that, and not how our own sockets gave up.
+        // Longer than the deadline, so that the caller sees its own timeout and not one of our sockets.
         let limits = target.limits(patience + Duration::from_secs(5));
         let guard_dir = files.guard_dir();
         let oversize = target.oversize();
@@ -277,7 +277,7 @@ async fn answer(
         }
         () = sleep_until(deadline) => None,
     };
-    // A kernel that dies while we shake hands breaks the connection first: its own words are better.
+    // A kernel that dies during the handshake breaks the connection first; its own stderr explains more.
     if let Ok(reason) = timeout(LAST_BREATH, host.wait()).await {
         let log = host.log().await;
         files.keep(false);
@@ -288,7 +288,7 @@ async fn answer(
         });
     }
     if host.is_kept() && adopted {
-        // It is busy with what it was given before: what it has is not thrown away.
+        // It is busy with earlier code; do not discard its state.
         return Err(match failed {
             Some(reason) => KernelError::Prepare { kernel, reason },
             None => KernelError::StillBusy {
@@ -310,7 +310,7 @@ async fn answer(
     })
 }
 
-/// Waits until the kernel answers, and makes it ready for the first cell.
+/// Waits until the kernel answers, and prepares it for the first cell.
 async fn greet(
     link: &mut Link,
     session: &str,
@@ -325,7 +325,7 @@ async fn greet(
     Ok((info, quirks))
 }
 
-/// The same through a gateway. `id` names the kernel of the last life, and then that of this one.
+/// The same through a gateway. `id` is the kernel id of the last life, and is set to that of this one.
 async fn open_remote(
     gateway: &GatewayOptions,
     options: &LaunchOptions,

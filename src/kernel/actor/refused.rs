@@ -1,12 +1,11 @@
-//! Connections that a sandbox refused: noted in the cells that run, for the person and the model.
+//! Connections that a sandbox refused: reported in the running cells, to the user and the model.
 
 use std::future::Future;
 
 use crate::kernel::files::KernelFiles;
 use crate::kernel::routing::Table;
 
-/// What is refused from now on, in words; never, where no cell runs that it can be told in, or where a sandbox lets
-/// nothing or everything through. Cancel-safe.
+/// Waits for the next refusals, as text. Pending for ever if no cell runs or the sandbox has no gate. Cancel-safe.
 pub(super) fn some<'a>(
     files: Option<&'a KernelFiles>,
     table: &Table,
@@ -21,7 +20,7 @@ pub(super) fn some<'a>(
     }
 }
 
-/// Notes what waits, before a cell can be over that caused it.
+/// Reports pending refusals before the cell that caused them can end.
 pub(super) fn tell_waiting(table: &mut Table, files: Option<&KernelFiles>) {
     if !table.is_empty()
         && let Some(gate) = files.and_then(KernelFiles::gate)

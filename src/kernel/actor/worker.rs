@@ -1,14 +1,14 @@
-//! Kernels whose code runs in a process below their own ([`Quirks::worker`](crate::kernel::quirks::Quirks::worker)):
-//! when that one ends (`process.exit()`), the kernel lives on and never answers a cell again.
+//! Kernels that run code in a child process ([`Quirks::worker`](crate::kernel::quirks::Quirks::worker)): when the child
+//! exits (`process.exit()`), the kernel lives on and never answers a cell again.
 
 use std::time::Duration;
 
 use crate::kernel::quirks::Quirks;
 
-/// How often a running cell's process is looked at.
+/// How often the worker is checked while a cell runs.
 pub(super) const EVERY: Duration = Duration::from_millis(500);
 
-/// Watches the process below a kernel's own. Linux only; elsewhere nothing is ever missed.
+/// Watches a kernel's child process. Linux only; elsewhere it never reports a loss.
 #[derive(Debug)]
 pub(super) struct Worker {
     kernel: u32,
@@ -17,7 +17,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// For the kernel with this process, if it has such a worker.
+    /// For the kernel with this process id, if it has such a worker.
     pub(super) fn of(quirks: &Quirks, kernel: Option<u32>) -> Option<Self> {
         let kernel = kernel.filter(|_| quirks.worker)?;
         Some(Self {
@@ -27,7 +27,7 @@ impl Worker {
         })
     }
 
-    /// Whether there was one and none has taken its place: missed twice, for an interrupt makes a new one.
+    /// Whether the worker ended and was not replaced. It must be missing twice, because an interrupt starts a new one.
     pub(super) fn is_gone(&mut self) -> bool {
         let there = has_child(self.kernel);
         self.seen |= there;
@@ -36,8 +36,7 @@ impl Worker {
     }
 }
 
-/// Whether a process has a child (proc(5), `/proc/pid/task/tid/children`); one that has ended and was not waited for
-/// does not count.
+/// Whether a process has a living child (proc(5), `/proc/pid/task/tid/children`); zombies do not count.
 fn has_child(process: u32) -> bool {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     children.is_ok_and(|children| {
@@ -49,7 +48,7 @@ fn has_child(process: u32) -> bool {
 
 fn is_alive(process: &str) -> Option<bool> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, can have any characters in it.
+    // The name, in parentheses, can contain any characters.
     let (_, after_name) = stat.rsplit_once(')')?;
     let state = after_name.split_whitespace().next()?;
     Some(!matches!(state, "Z" | "X"))

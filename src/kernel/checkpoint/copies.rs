@@ -1,6 +1,6 @@
-//! The dormant processes: where they connect to, who is expected, who is there.
+//! The dormant processes: where they connect, which are expected, which exist.
 //!
-//! A client that connects says the token that it was given through its kernel; the operating system says which process it is.
+//! A client that connects sends the token that it got through its kernel; the operating system reports its process id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ use crate::kernel::host::{Adopted, Host, adopt_orphans};
 use crate::kernel::sandbox::Cage;
 use crate::task::{self, Task};
 
-/// How long a process that has connected may take to say its token.
+/// How long a process that has connected may take to send its token.
 const TOKEN_WITHIN: Duration = Duration::from_secs(2);
-/// How long that may be.
+/// Most bytes of a token line.
 const TOKEN_BYTES: u64 = 256;
 
 /// A process that has connected, and its connection.
 pub(super) type Arrival = (Adopted, BufReader<UnixStream>);
 
-/// All that is known of the dormant processes of a session.
+/// The dormant processes of a session.
 #[derive(Debug)]
 pub(super) struct Copies {
     socket_root: PathBuf,
@@ -37,26 +37,26 @@ pub(super) struct Copies {
 
 #[derive(Debug, Default)]
 struct State {
-    /// From the first checkpoint on.
+    /// `None` before the first checkpoint.
     door: Option<Door>,
-    /// Those inside of sandboxes, as long as somebody is behind them.
+    /// Sockets inside of sandboxes, as long as their kernels exist.
     inner: Vec<InnerDoor>,
-    /// How many of those there have been.
+    /// How many of those have been opened.
     opened: u32,
     expected: HashMap<String, oneshot::Sender<Arrival>>,
     dormant: BTreeMap<CheckpointId, Dormant>,
     taken: u64,
 }
 
-/// Where processes connect.
+/// The socket that processes connect to.
 #[derive(Debug)]
 struct Door {
-    // In the order in which they are to be dropped.
+    // In drop order.
     _task: Task,
     dir: SocketDir,
 }
 
-/// The same in what a confined kernel shares with us; it sees no other.
+/// The same in the directory of a confined kernel, which sees no other.
 #[derive(Debug)]
 struct InnerDoor {
     _task: Task,
@@ -64,7 +64,7 @@ struct InnerDoor {
     socket: PathBuf,
 }
 
-/// Of a confined kernel: where it and its copies can be reached, and its namespaces, if it is confined by such.
+/// For a confined kernel: where it and its copies can be reached, and its namespaces, if it has any.
 #[derive(Debug, Clone)]
 pub(in crate::kernel) struct Confined {
     pub(in crate::kernel) dir: Arc<PrivateDir>,
@@ -72,7 +72,7 @@ pub(in crate::kernel) struct Confined {
 }
 
 impl Confined {
-    /// Of the kernel with these files, if it is confined.
+    /// For the kernel with these files, if it is confined.
     pub(in crate::kernel) fn of(files: Option<&KernelFiles>, host: &Host) -> Option<Self> {
         Some(Self {
             dir: Arc::clone(files?.shared_dir()?),
@@ -81,10 +81,10 @@ impl Confined {
     }
 }
 
-/// A dormant process. Dropping it ends it.
+/// A dormant process. Dropping this ends it.
 #[derive(Debug)]
 struct Dormant {
-    // Its end is the order to exit, should the process have left our reach.
+    // Closing it tells the process to exit, in case we can no longer kill it.
     stream: Arc<UnixStream>,
     process: Adopted,
     confined: Option<Confined>,
@@ -119,13 +119,13 @@ impl Copies {
         })
     }
 
-    /// The socket's path; it listens from the first time on.
+    /// The socket's path; starts listening on first use.
     fn open(self: &Arc<Self>) -> std::io::Result<PathBuf> {
         let mut state = self.lock();
         if let Some(door) = &state.door {
             return Ok(door.dir.socket());
         }
-        // Without it they would be somebody else's children, and nobody could say how they ended.
+        // Otherwise they would become another process's children, and we could not learn how they ended.
         adopt_orphans()?;
         let dir = SocketDir::make(&self.socket_root)?;
         let listener = UnixListener::bind(dir.socket())?;
@@ -138,7 +138,7 @@ impl Copies {
         Ok(socket)
     }
 
-    /// The same in what a confined kernel shares with us.
+    /// The same in the directory of a confined kernel.
     fn open_inner(self: &Arc<Self>, confined: &Confined) -> std::io::Result<PathBuf> {
         let mut state = self.lock();
         state.inner.retain(|door| door.of.strong_count() > 0);
@@ -164,7 +164,7 @@ impl Copies {
         self.lock().dormant.get(&id)?.confined.clone()
     }
 
-    /// Takes a process that has connected for a new checkpoint.
+    /// Makes a process that has connected a new checkpoint.
     pub(super) fn keep(
         &self,
         process: Adopted,
@@ -187,7 +187,7 @@ impl Copies {
 
     pub(super) fn forget(&self, id: CheckpointId) {
         let mut state = self.lock();
-        // Dropped after the lock.
+        // Dropped after the lock is released.
         let gone = state.dormant.remove(&id);
         state.note_owner();
         drop(state);
@@ -198,7 +198,7 @@ impl Copies {
         self.processes().into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Those that live, with the id of their process.
+    /// The living ones, with their process ids.
     pub(super) fn processes(&self) -> Vec<(CheckpointId, u32)> {
         let state = self.lock();
         let all = state.dormant.iter();
@@ -207,7 +207,7 @@ impl Copies {
             .collect()
     }
 
-    /// Tells the process of a checkpoint to make a kernel that says `token`.
+    /// Tells the process of a checkpoint to fork a kernel that connects with `token`.
     pub(super) async fn order(
         &self,
         id: CheckpointId,
@@ -241,7 +241,7 @@ impl Copies {
 }
 
 impl State {
-    /// Notes the processes where they are found when we are gone.
+    /// Records the processes so that they can be found after our exit.
     fn note_owner(&self) {
         if let Some(door) = &self.door {
             let ids = self.dormant.values().map(|dormant| dormant.process.id());
@@ -250,8 +250,8 @@ impl State {
     }
 }
 
-/// A process that is to connect. Dropping it stops the waiting; who comes later is sent away, and exits. `Debug` does not
-/// show its token.
+/// A process that is expected to connect. Dropping this cancels that: if the process comes later, it is disconnected
+/// and exits. `Debug` omits the token.
 pub(super) struct Awaited {
     copies: Weak<Copies>,
     token: String,
@@ -274,7 +274,7 @@ impl Awaited {
         &self.socket
     }
 
-    /// Waits for it; the caller bounds the wait. `None`: nobody will come any more.
+    /// Waits for the process; the caller sets the timeout. `None` if it can no longer come.
     pub(super) async fn arrival(mut self) -> Option<Arrival> {
         (&mut self.arrival).await.ok()
     }
@@ -288,7 +288,7 @@ impl Drop for Awaited {
     }
 }
 
-/// Takes those who connect; with a `cage`, only processes in it.
+/// Accepts connections; with a `cage`, only from processes in it.
 async fn listen(listener: UnixListener, copies: Weak<Copies>, cage: Option<Weak<Cage>>) {
     #[derive(Deserialize)]
     struct Hello {
@@ -316,7 +316,7 @@ async fn listen(listener: UnixListener, copies: Weak<Copies>, cage: Option<Weak<
         };
         let adopted = process.and_then(|pid| Adopted::new(pid, cage.as_ref()));
         if let (Some(expected), Some(adopted)) = (expected, adopted) {
-            // Who does not want it any more drops it, which ends it.
+            // If nobody wants it any more, it is dropped and so ended.
             let _ = expected.send((adopted, stream));
         }
     }

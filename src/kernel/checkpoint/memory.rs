@@ -1,7 +1,7 @@
-//! What the copies of a kernel cost, as Linux accounts for it.
+//! How much memory the copies of a kernel use, as Linux accounts for it.
 //!
-//! Copies share pages with the kernel and with each other, so no process's own figure says what it costs. The kernel and
-//! its copies together need the sum of their proportional sizes (`Pss` in proc(5), `smaps_rollup`); what is beyond the
+//! Copies share pages with the kernel and with each other, so no process's own figure says what it uses. The kernel and
+//! its copies together use the sum of their proportional sizes (`Pss` in proc(5), `smaps_rollup`); what exceeds the
 //! kernel's own resident size is held by the copies alone.
 
 use super::CheckpointId;
@@ -9,17 +9,17 @@ use super::CheckpointId;
 /// Memory, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Held by the copies, and not by the kernel as well.
+    /// Held by the copies only.
     pub held: u64,
     /// Resident memory of the kernel.
     pub live: u64,
-    /// What the machine, or our part of it, can still give.
+    /// What the machine, or our control group, still has available.
     pub available: u64,
-    /// What each copy shares with no other process: at least this much comes back when it is forgotten.
+    /// What each copy shares with no other process: at least this much is freed when it is forgotten.
     pub private: Vec<(CheckpointId, u64)>,
 }
 
-/// Of these processes next to the kernel `live`.
+/// Measures these processes next to the kernel `live`.
 pub(super) fn measure(copies: &[(CheckpointId, u32)], live: Option<u32>) -> Memory {
     let kernel = live.and_then(Sizes::of).unwrap_or_default();
     let mut together = kernel.proportional;
@@ -59,7 +59,7 @@ impl Sizes {
             };
             match name {
                 "Rss" => sizes.resident = bytes,
-                // What was swapped out is needed as well.
+                // Swapped-out memory counts as well.
                 "Pss" | "SwapPss" => sizes.proportional += bytes,
                 "Private_Clean" | "Private_Dirty" | "Private_Hugetlb" => sizes.private += bytes,
                 _ => {}
@@ -69,13 +69,13 @@ impl Sizes {
     }
 }
 
-/// `  123 kB`, in bytes; 0 if it is something else.
+/// Parses `  123 kB` into bytes; 0 for anything else.
 fn kilobytes(text: &str) -> u64 {
     let number = text.trim().strip_suffix(" kB").unwrap_or_default();
     number.parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// What is left of the machine, and of the control group that this process is in (cgroups(7), version 2).
+/// The memory available on the machine and in the control group of this process (cgroups(7), version 2).
 fn available() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let machine = read("/proc/meminfo")

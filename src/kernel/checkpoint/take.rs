@@ -1,4 +1,4 @@
-//! Taking a checkpoint of a kernel, and going back to it.
+//! Takes a checkpoint of a kernel, and goes back to it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::kernel::{Kernel, KernelError};
 
 /// How long an idle kernel may take to say whether it can be copied.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long it may take to make the copy: forking takes some milliseconds a gigabyte.
+/// How long making the copy may take: forking takes some milliseconds per gigabyte.
 const COPY_WITHIN: Duration = Duration::from_secs(10);
 
 /// The answer to `sponde_checkpoint_request`.
@@ -34,7 +34,7 @@ enum Answer {
 }
 
 impl Kernel {
-    /// Takes a checkpoint. The kernel must be idle; it is held up for some ten milliseconds.
+    /// Takes a checkpoint. The kernel must be idle; it pauses for about ten milliseconds.
     ///
     /// # Errors
     /// [`NoCheckpoint`].
@@ -67,11 +67,11 @@ impl Kernel {
         Ok(Checkpoint { id, notes })
     }
 
-    /// Goes on from a checkpoint of this kernel or of one before it: the handle stays, what runs behind it is replaced.
-    /// Also a kernel that has died can go on. The checkpoint stays and can be restored again.
+    /// Goes back to a checkpoint of this kernel or of an earlier life: the handle stays, the process behind it is
+    /// replaced. Also works for a dead kernel. The checkpoint stays and can be restored again.
     ///
     /// # Errors
-    /// [`KernelError::NotRestored`]; the kernel that ran then runs on.
+    /// [`KernelError::NotRestored`]; the running kernel is left as it was.
     pub async fn restore(
         &self,
         checkpoints: &Checkpoints,

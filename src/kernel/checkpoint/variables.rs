@@ -1,8 +1,8 @@
-//! Where a Python kernel cannot be copied: its variables, written to a file as far as that can be, and given back to the
-//! same process (`save.py`).
+//! For Python kernels that cannot be copied: saves their variables to a file as far as possible, and loads them into
+//! the same process (`save.py`).
 //!
-//! That is less than a checkpoint: what cannot be written keeps the value that it has when the rest goes back, and so
-//! does all that is no variable, such as settings of modules.
+//! This is less than a checkpoint: a variable that cannot be saved keeps its current value when the others go back, and
+//! so does everything that is not a variable, such as module settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use serde_json::json;
 
 use crate::kernel::{ExecuteOptions, Kernel, KernelError, Verdict, stdout_of};
 
-/// What writes and reads them.
+/// The Python code that saves and loads.
 const SAVE: &str = include_str!("save.py");
-/// How long that may take.
+/// How long saving or loading may take.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Variables that were written to a file.
+/// Variables that were saved to a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct SavedVariables {
-    /// What wrote them: `dill`, `cloudpickle` or `pickle`.
+    /// The library used: `dill`, `cloudpickle` or `pickle`.
     pub by: String,
-    /// How many.
+    /// Number of variables.
     pub names: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Those that could not be written, and why.
+    /// Variables that could not be saved, and why.
     pub cannot: BTreeMap<String, String>,
 }
 
-/// Why variables were not written or read; in words.
+/// Why variables were not saved or loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsaved(String);
@@ -50,21 +50,21 @@ enum Answer<T> {
 }
 
 impl Kernel {
-    /// Writes the variables of an idle Python kernel to `path`, which must not be there, unless they take more than
-    /// `limit` bytes.
+    /// Saves the variables of an idle Python kernel to `path`, which must not exist, unless they take more than `limit`
+    /// bytes.
     ///
     /// # Errors
     /// [`Unsaved`].
     pub async fn save_variables(&self, path: &Path, limit: u64) -> Result<SavedVariables, Unsaved> {
         let inside = self.inside(path).await?;
         if inside != path {
-            // An earlier one.
+            // Left by an earlier save.
             let _ = std::fs::remove_file(&inside);
         }
         self.call("save", &json!([inside, limit])).await
     }
 
-    /// Gives the same process its variables back; those that have been added since go.
+    /// Loads the variables into the same process; variables added since are deleted.
     ///
     /// # Errors
     /// [`Unsaved`]; the variables are then as before.
@@ -79,7 +79,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Where a confined kernel, which sees no directory of ours, has a file instead.
+    /// The path for the kernel: a confined one cannot see our directories and has the file in its own.
     async fn inside(&self, path: &Path) -> Result<PathBuf, KernelError> {
         let confined = self.about().await?.confined;
         Ok(match (confined, path.file_name()) {
@@ -94,7 +94,7 @@ impl Kernel {
         arguments: &serde_json::Value,
     ) -> Result<T, Unsaved> {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        // A JSON string is one of Python's. Nothing is left in the session but a module.
+        // A JSON string is also a Python string. Only a module is left behind in the session.
         let code = format!(
             "import sys as _sponde_sys\n\
              if 'sponde_save' not in _sponde_sys.modules:\n    \
@@ -110,7 +110,7 @@ impl Kernel {
         let execution = self.execute(ExecuteOptions::aside(code, WITHIN)).await?;
         let (outputs, outcome) = execution.collect().await;
         let text = stdout_of(outputs);
-        // What is before it was printed by somebody else.
+        // Anything before it was printed by other code.
         let answer = text.lines().rev().find(|line| line.starts_with('{'));
         match answer.and_then(|line| serde_json::from_str(line).ok()) {
             Some(Answer::Done(done)) => Ok(done),

@@ -1,9 +1,9 @@
-//! What files tell about a Python environment or a program, without running either.
+//! Inspects the files of a Python environment or a program, without running either.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Whether this is a virtual or conda environment that has no ipykernel. `false` if it cannot be told.
+/// Whether this is a virtual or conda environment without ipykernel. `false` if that is unknown.
 pub(super) fn lacks_ipykernel(prefix: &Path) -> bool {
     let virtual_env = std::fs::read_to_string(prefix.join("pyvenv.cfg"));
     let has_all = match &virtual_env {
@@ -17,7 +17,7 @@ pub(super) fn lacks_ipykernel(prefix: &Path) -> bool {
     packages.peek().is_some() && packages.all(|dir| !dir.join("ipykernel").is_dir())
 }
 
-/// pyvenv.cfg (Python docs, `venv`).
+/// Parses pyvenv.cfg (Python docs, `venv`).
 fn sees_system_packages(settings: &str) -> bool {
     settings.lines().any(|line| {
         line.split_once('=').is_some_and(|(name, value)| {
@@ -35,7 +35,7 @@ fn site_packages(prefix: &Path) -> impl Iterator<Item = PathBuf> {
         .filter(|dir| dir.is_dir())
 }
 
-/// What to say about an environment without ipykernel.
+/// The message about an environment without ipykernel.
 pub(super) fn offer(prefix: &Path) -> String {
     format!(
         "it has no ipykernel; `sponde kernels install --into {}` installs it",
@@ -43,7 +43,7 @@ pub(super) fn offer(prefix: &Path) -> String {
     )
 }
 
-/// Why `program` cannot be started, as far as files tell; bare names are looked for in `path` if there is one.
+/// Why `program` cannot be started, judging by its files; bare names are searched for in `path`, unless that is empty.
 pub(super) fn missing_program(program: &str, path: &[PathBuf]) -> Option<String> {
     let file = Path::new(program);
     if file.is_absolute() {
@@ -53,7 +53,7 @@ pub(super) fn missing_program(program: &str, path: &[PathBuf]) -> Option<String>
         return (!is_executable(file))
             .then(|| format!("its program `{program}` is not executable"));
     }
-    // A path relative to the directory of the kernel: not known yet.
+    // A path relative to the kernel's working directory, which is not known yet.
     if program.contains('/') || path.is_empty() {
         return None;
     }
@@ -77,7 +77,7 @@ mod tests {
         std::fs::create_dir_all(&packages).unwrap();
         std::fs::create_dir(env.path().join("bin")).unwrap();
         std::fs::write(env.path().join("bin/python"), "").unwrap();
-        // No environment at all, as far as we know: nothing is said.
+        // Not known to be an environment, so nothing is reported.
         assert!(!lacks_ipykernel(env.path()));
         let settings = |text: &str| std::fs::write(env.path().join("pyvenv.cfg"), text).unwrap();
         settings("home = /usr/bin\ninclude-system-site-packages = true\n");

@@ -1,8 +1,8 @@
-//! A TCP or TLS connection to a gateway for its websocket, made so that no message waits for an acknowledgement.
+//! A TCP or TLS connection for a gateway's websocket, set up so that no message waits for an acknowledgement.
 //!
-//! Tornado leaves Nagle's algorithm on: it holds the second of two small messages back until the first is
-//! acknowledged, and Linux delays that by 40 ms. Every cell would cost that time. [`Prompt`] asks for quick
-//! acknowledgements around each read, because the kernel forgets the wish as soon as we write.
+//! Tornado leaves Nagle's algorithm on: it holds back the second of two small messages until the first is acknowledged,
+//! and Linux delays acknowledgements by 40 ms. Every cell would lose that time. [`Prompt`] requests quick
+//! acknowledgements around each read, because the operating system resets the option as soon as we write.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long a connection may take to be made, TLS included.
+/// How long connecting may take, including TLS.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a websocket runs over.
@@ -28,7 +28,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 /// TLS for both the requests and the websocket: rustls with ring, and the system's certificates.
 ///
 /// # Errors
-/// Mostly that the system has none.
+/// Usually that the system has no certificates.
 pub(super) fn tls_config() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let ring = Arc::new(rustls::crypto::ring::default_provider());
@@ -41,18 +41,18 @@ pub(super) fn tls_config() -> Result<rustls::ClientConfig, rustls::Error> {
 /// Connects to the host of `url`; with `tls` for https.
 ///
 /// # Errors
-/// What the operating system or the TLS layer said; after [`CONNECT_TIMEOUT`] that.
+/// The operating system's or TLS layer's error; a timeout after [`CONNECT_TIMEOUT`].
 pub(super) async fn dial(
     url: &Url,
     tls: Option<&Arc<rustls::ClientConfig>>,
 ) -> io::Result<Box<dyn Transport>> {
     let host = url.host_str().unwrap_or_default();
-    // An IPv6 address stands in brackets in a URL, and nowhere else.
+    // Only in a URL does an IPv6 address stand in brackets.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
     let connected = timeout(CONNECT_TIMEOUT, async {
         let stream = TcpStream::connect((host, port)).await?;
-        // Ours are small messages too. Where it cannot be set it is only slower.
+        // We send small messages too. A failure only makes it slower.
         let _ = stream.set_nodelay(true);
         let stream = Prompt(stream);
         let Some(tls) = tls else {
@@ -74,7 +74,7 @@ struct Prompt(TcpStream);
 
 impl Prompt {
     fn acknowledge_at_once(&self) {
-        // Other systems wait less or not at all.
+        // Other systems delay less or not at all.
         #[cfg(target_os = "linux")]
         let _ = rustix::net::sockopt::set_tcp_quickack(&self.0, true);
     }
@@ -87,7 +87,7 @@ impl AsyncRead for Prompt {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.0).poll_read(cx, buffer);
-        // Both after data, for what follows it, and before a wait, for what ends it.
+        // Both after data, for the bytes that follow, and before a wait, for those that end it.
         self.acknowledge_at_once();
         read
     }
@@ -100,7 +100,7 @@ impl AsyncWrite for Prompt {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.0).poll_write(cx, bytes);
-        // A write makes the connection an interactive one, whose acknowledgements wait for the next write.
+        // A write makes Linux treat the connection as interactive and delay acknowledgements until the next write.
         self.acknowledge_at_once();
         written
     }

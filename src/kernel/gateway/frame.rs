@@ -1,11 +1,11 @@
 //! Messages on a kernel's websocket, both ways (jupyter_server docs, "WebSocket kernel wire protocols").
 //!
 //! `v1.kernel.websocket.jupyter.org` is binary: the number of offsets, the offsets, then channel, header, parent
-//! header, metadata, content and buffers, where they say. Servers without it speak JSON texts, and binary frames of
-//! another make for messages with buffers. There is no signature: the server has checked it.
+//! header, metadata, content and buffers at those offsets. Servers without it send JSON text, and binary frames of
+//! another format for messages with buffers. There is no signature: the server has checked it.
 //!
-//! Frames are untrusted. Invariants: nothing is read past its end, and nothing is set aside by a length that a frame
-//! claims. Pure.
+//! Frames are untrusted. Invariants: nothing is read past the end, and no memory is allocated for a length that a frame
+//! merely claims. Pure.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::jupyter::message::{Channel, Message};
 use crate::jupyter::raw::RawMessage;
 use crate::jupyter::wire::WireError;
 
-/// The name of the binary protocol, as `Sec-WebSocket-Protocol` has it.
+/// The name of the binary protocol in `Sec-WebSocket-Protocol`.
 pub(super) const V1: &str = "v1.kernel.websocket.jupyter.org";
 
 /// Most parts of a message: more buffers than any widget has. The same as in `guard`.
@@ -24,7 +24,7 @@ const MAX_PARTS: usize = 1024;
 /// Size of an offset in the binary protocol.
 const OFFSET: usize = size_of::<u64>();
 
-/// What is spoken on a kernel's websocket.
+/// The wire protocol of a kernel's websocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// [`V1`].
@@ -37,7 +37,7 @@ impl Dialect {
     /// The name of the binary protocol in `Sec-WebSocket-Protocol`; JSON has none.
     pub const V1_NAME: &str = V1;
 
-    /// What goes on the websocket for `message`; `None` if it is not JSON.
+    /// Encodes `message`; `None` if a part of it is not JSON.
     pub fn encode(self, channel: Channel, message: &RawMessage) -> Option<Frame> {
         match self {
             Self::V1 => Some(Frame::Binary(encode_v1(channel, message))),
@@ -45,10 +45,10 @@ impl Dialect {
         }
     }
 
-    /// The message of a frame, whose JSON was read once and is kept as it came.
+    /// Decodes a frame. Its JSON is parsed once and kept as it came.
     ///
     /// # Errors
-    /// The frame is not a message.
+    /// If the frame is not a message.
     pub fn decode(self, frame: &Frame) -> Result<(Channel, RawMessage), WireError> {
         let decoded = match frame {
             Frame::Binary(frame) => decode_binary(self, frame),
@@ -68,18 +68,18 @@ pub enum Frame {
     Text(String),
 }
 
-/// What was in a frame.
+/// The content of a frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Decoded {
     /// The channel it came on.
     pub(super) channel: Channel,
     /// The message.
     pub(super) message: Message,
-    /// The same as it came.
+    /// The same message as it came.
     pub(super) raw: RawMessage,
 }
 
-/// A frame that is not a message, and the channel it came on as far as it can be told.
+/// A frame that is not a message, and the channel it came on if that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
     /// The channel; iopub when the frame does not say.
@@ -88,18 +88,18 @@ pub(super) struct Unreadable {
     pub(super) error: WireError,
 }
 
-/// `message` for `channel`.
+/// Encodes `message` for `channel`.
 pub(super) fn encode(dialect: Dialect, channel: Channel, message: &Message) -> Frame {
     let raw = RawMessage::from(message);
     let frame = dialect.encode(channel, &raw);
-    // What we write ourselves is JSON.
+    // Our own messages are always JSON.
     frame.unwrap_or_else(|| Frame::Text(String::new()))
 }
 
-/// Reads a binary frame.
+/// Decodes a binary frame.
 ///
 /// # Errors
-/// [`Unreadable`]; the frame is to be dropped and reported.
+/// [`Unreadable`]; the caller must drop the frame and report it.
 pub(super) fn decode_binary(dialect: Dialect, frame: &Bytes) -> Result<Decoded, Unreadable> {
     match dialect {
         Dialect::V1 => decode_v1(frame),
@@ -107,10 +107,10 @@ pub(super) fn decode_binary(dialect: Dialect, frame: &Bytes) -> Result<Decoded, 
     }
 }
 
-/// Reads a text frame. Servers that speak [`V1`] send none, but what one says is clear all the same.
+/// Decodes a text frame. Servers that speak [`V1`] send none, but the format is unambiguous.
 ///
 /// # Errors
-/// [`Unreadable`]; the frame is to be dropped and reported.
+/// [`Unreadable`]; the caller must drop the frame and report it.
 pub(super) fn decode_text(frame: &[u8]) -> Result<Decoded, Unreadable> {
     decode_json(frame, Vec::new())
 }
@@ -144,7 +144,7 @@ fn encode_v1(channel: Channel, raw: &RawMessage) -> Bytes {
 fn decode_v1(frame: &Bytes) -> Result<Decoded, Unreadable> {
     let malformed = |what| unreadable(Channel::IoPub, WireError::Malformed { what });
     let count = offset_at(frame, 0).ok_or_else(|| malformed("it is shorter than a number"))?;
-    // The channel and the four parts that every message has.
+    // The channel and the four parts of every message.
     if count < 6 {
         return Err(malformed("it has too few parts"));
     }
@@ -186,7 +186,7 @@ fn offset_at(frame: &[u8], n: usize) -> Option<usize> {
 }
 
 fn encode_json(channel: Channel, raw: &RawMessage) -> Option<Frame> {
-    /// Clients read two fields of the header beside it.
+    /// Clients also expect two header fields at the top level.
     #[derive(Serialize)]
     struct Parts<'a> {
         header: &'a RawValue,
@@ -216,7 +216,7 @@ fn encode_json(channel: Channel, raw: &RawMessage) -> Option<Frame> {
     if raw.buffers.is_empty() {
         return Some(Frame::Text(text));
     }
-    // Big-endian here, and 32 bits: the number of parts, where each begins, the parts.
+    // This format is big-endian with 32 bits: the number of parts, the offset of each, the parts.
     let parts = || std::iter::once(text.as_bytes()).chain(raw.buffers.iter().map(Bytes::as_ref));
     let mut frame = BytesMut::new();
     let put = |frame: &mut BytesMut, n: usize| frame.put_u32(u32::try_from(n).unwrap_or(u32::MAX));
@@ -264,7 +264,7 @@ fn decode_json_with_buffers(frame: &Bytes) -> Result<Decoded, Unreadable> {
 }
 
 fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> {
-    /// Parsed once, by [`RawMessage::decode`]; here the parts are only told apart.
+    /// Only separates the parts; [`RawMessage::decode`] parses them, once.
     #[derive(Deserialize)]
     struct Parts<'a> {
         #[serde(borrow)]
@@ -290,7 +290,7 @@ fn decode_json(text: &[u8], buffers: Vec<Bytes>) -> Result<Decoded, Unreadable> 
     })?;
     let name: String = match parts.channel {
         Some(name) => serde_json::from_str(name.get()).unwrap_or_default(),
-        // A client that names none means this one (smolagents; jupyter_server takes it so).
+        // A client that names no channel means shell (smolagents; jupyter_server reads it so too).
         None => Channel::Shell.name().to_owned(),
     };
     let channel = channel_named(name.as_bytes()).ok_or_else(|| {
@@ -348,7 +348,7 @@ mod tests {
         Message::request(content, "session", "me", "2026-11-22T00:00:00Z".to_owned())
     }
 
-    /// What was read, and that its content came with it.
+    /// The decoded message, after checking that its raw content matches.
     fn read(decoded: Result<Decoded, Unreadable>) -> Result<(Channel, Message), Unreadable> {
         decoded.map(|decoded| {
             let kind = &decoded.message.header.msg_type;
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// As jupyter_server makes it: `serialize_msg_to_ws_v1` in services/kernels/connection/base.py.
+    /// As jupyter_server encodes it: `serialize_msg_to_ws_v1` in services/kernels/connection/base.py.
     fn v1(channel: &str, parts: &[&[u8]]) -> Bytes {
         let mut offsets = vec![8 * (1 + 1 + parts.len() as u64 + 1)];
         offsets.push(offsets[0] + channel.len() as u64);
@@ -517,8 +517,8 @@ mod tests {
         ));
     }
 
-    /// Every prefix of a good frame, and a hundred thousand frames with some bytes changed: none panics, and what is
-    /// read of them is never longer than they are.
+    /// Decodes every prefix of a good frame, and a hundred thousand frames with some bytes changed: no panic, and the
+    /// decoded buffers are never longer than the frame.
     #[test]
     fn cut_and_garbled_frames_never_panic() {
         let message = stream(vec![Bytes::from_static(b"buffer"), Bytes::new()]);
@@ -554,7 +554,7 @@ mod tests {
             for _ in 0..50_000 {
                 let mut frame = good.to_vec();
                 for _ in 0..=random(4) {
-                    // Most of them among the numbers at the front.
+                    // Mostly among the numbers at the front.
                     let reach = if random(3) == 0 { frame.len() } else { 72 };
                     let at = random(reach);
                     frame[at] = [0, 1, 8, 0x7f, 0x80, 0xff, b'{', b'"'][random(8)];

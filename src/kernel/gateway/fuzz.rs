@@ -1,5 +1,5 @@
-//! Websocket frames of a Jupyter server, for the fuzzer: what was read is no larger than its frame, and what we write
-//! of it reads the same.
+//! Fuzzes websocket frames of a Jupyter server: a decoded message is no larger than its frame, and encoding it again
+//! decodes to the same.
 #![expect(clippy::panic, reason = "a property that does not hold is a panic")]
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use super::frame::{self, Dialect, Frame};
 use crate::jupyter::content::Content;
 use crate::jupyter::message::Message;
 
-/// The first byte says what kind of frame the rest is.
+/// The first byte chooses the kind of frame.
 pub(crate) fn websocket(data: &[u8]) {
     let Some((kind, frame)) = data.split_first() else {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn websocket(data: &[u8]) {
     };
     let buffers: usize = decoded.message.buffers.iter().map(Bytes::len).sum();
     assert!(buffers <= frame.len());
-    // Of what only kernels say we write nothing.
+    // Messages that only kernels send are never encoded by us.
     let is_written = matches!(
         decoded.message.content,
         Content::Other { .. } | Content::ExecuteRequest(_)
@@ -40,7 +40,7 @@ pub(crate) fn websocket(data: &[u8]) {
         let Ok(again) = again else {
             panic!("{dialect:?}: {again:?}");
         };
-        // A name that an object has twice is there once when it is written, which may make another content of it.
+        // Encoding merges duplicate keys of an object, which can change how its content is classified.
         let content = match (&decoded.message.content, again.message.content) {
             (Content::Other { .. }, content) if !matches!(content, Content::Other { .. }) => {
                 decoded.message.content.clone()

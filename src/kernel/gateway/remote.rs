@@ -1,4 +1,4 @@
-//! A gateway's kernel: what can be done with it besides talking to it.
+//! A gateway's kernel, and what can be done with it besides messages.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::kernel::host::Watch;
 use crate::kernel::link::Link;
 use crate::task;
 
-/// How often we ask whether the kernel is still there. The websocket tells of most ends; culling it does not.
+/// How often we ask whether the kernel still exists. The websocket reports most ends, but not culling.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// A kernel that a gateway started for us.
@@ -22,7 +22,7 @@ pub(in crate::kernel) struct Remote {
 }
 
 impl Remote {
-    /// Starts a kernel, or starts `previous` again where it is still there: the place on a cluster is kept.
+    /// Starts a kernel, or restarts `previous` if it still exists, which keeps its place on a cluster.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -48,7 +48,7 @@ impl Remote {
         })
     }
 
-    /// How the gateway calls it.
+    /// The gateway's id for it.
     pub(in crate::kernel) fn id(&self) -> &str {
         &self.id
     }
@@ -65,7 +65,7 @@ impl Remote {
         async move { connect(&gateway, &id, &session).await }
     }
 
-    /// Asks for an interrupt and does not wait for it: the cell's end tells whether it came.
+    /// Sends an interrupt without waiting for the answer: the end of the cell shows whether it arrived.
     pub(in crate::kernel) fn interrupt(&self) {
         let (gateway, id) = (self.gateway.clone(), self.id.clone());
         task::spawn("gateway interrupt", async move {
@@ -76,14 +76,14 @@ impl Remote {
         .detach();
     }
 
-    /// Ends it.
+    /// Ends the kernel.
     pub(in crate::kernel) async fn end(&mut self) {
         if let Err(error) = self.gateway.delete(&self.id).await {
             tracing::warn!(%error, "the kernel may still run");
         }
     }
 
-    /// Waits until the gateway no longer has it. Cancel-safe.
+    /// Waits until the gateway no longer has the kernel. Cancel-safe.
     pub(in crate::kernel) async fn wait(&mut self) -> ExitReason {
         let (gateway, id) = (&self.gateway, &self.id);
         self.watch
@@ -92,25 +92,25 @@ impl Remote {
     }
 }
 
-/// Asks every so often until the gateway no longer has the kernel.
+/// Polls until the gateway no longer has the kernel.
 async fn gone(gateway: Gateway, id: String, every: Duration) -> ExitReason {
     loop {
         sleep(every).await;
         match gateway.kernel(&id).await {
             Ok(kernel) if kernel.execution_state == "dead" => {
-                return ExitReason::Gone("its process died, as the gateway says".to_owned());
+                return ExitReason::Gone("the gateway reports that its process died".to_owned());
             }
             Err(error @ GatewayError::NoSuchKernel { .. }) => {
                 return ExitReason::Gone(error.to_string());
             }
             Ok(_) => {}
             // The websocket notices when the gateway is gone for good.
-            Err(error) => tracing::debug!(%error, "could not look after the kernel"),
+            Err(error) => tracing::debug!(%error, "could not check the kernel's state"),
         }
     }
 }
 
-/// Starts a kernel again under its id; `None` when it is gone or will not.
+/// Restarts a kernel under its id; `None` if it is gone or refuses.
 async fn restart(
     gateway: &Gateway,
     id: &str,
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::kernel::gateway::GatewayOptions;
 
-    /// A cell that prints gives up waiting with each message.
+    /// Each message of a cell that prints cancels the wait.
     #[tokio::test]
     async fn a_chatty_cell_does_not_ask_the_gateway_with_each_message() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -148,7 +148,7 @@ mod tests {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
         std::thread::spawn(move || {
-            // It takes its time to answer.
+            // The server never answers.
             let mut open = Vec::new();
             for stream in server.incoming() {
                 count.fetch_add(1, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! The kernels API of a Jupyter server over HTTP (jupyter_server docs, "REST API").
 //!
-//! Every request is bounded in time, every answer in size. Answers are untrusted: a kernel's id goes into URLs only
+//! Every request has a timeout, every answer a size limit. Answers are untrusted: a kernel's id is put into URLs only
 //! if it looks like one.
 
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use serde_json::{Map, Value, json};
 use super::{GatewayError, GatewayOptions, dial, root_cause};
 use crate::jupyter::kernelspec::{InterruptMode, KernelSpec};
 
-/// How long any request but a start may take.
+/// Timeout of every request except a start.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most of an answer that is read. A list of kernelspecs is the largest, with a few kB for each.
+/// Most bytes read of an answer. A list of kernelspecs is the largest, with a few kB each.
 const MAX_ANSWER: usize = 8 << 20;
 
-/// Most of a server's own words in an error.
+/// Most characters of a server's own text in an error.
 const MAX_WORDS: usize = 300;
 
-/// What we call ourselves to servers.
+/// Our `User-Agent`.
 const USER_AGENT: &str = concat!("sponde/", env!("CARGO_PKG_VERSION"));
 
-/// A gateway that can be asked. Cheap to clone.
+/// A client for one gateway. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Gateway {
     options: Arc<GatewayOptions>,
@@ -34,35 +34,35 @@ pub struct Gateway {
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// A kernelspec as a server has it.
+/// A kernelspec on a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteSpec {
     /// Its name.
     pub name: String,
-    /// Its kernel.json; what the server leaves out is empty.
+    /// Its kernel.json; fields that the server leaves out are empty.
     pub spec: KernelSpec,
 }
 
 /// A server's kernelspecs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteSpecs {
-    /// The one that is started when none is named.
+    /// The server's default.
     pub default: Option<String>,
     /// All, by name.
     pub specs: Vec<RemoteSpec>,
 }
 
-/// What a server says about a kernel.
+/// What a server reports about a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteKernel {
     /// Its kernelspec's name.
     pub name: String,
-    /// `starting`, `idle`, `busy`, `restarting`, `dead`, or what else a server invents.
+    /// `starting`, `idle`, `busy`, `restarting`, `dead`, or something else.
     pub execution_state: String,
 }
 
 impl Gateway {
-    /// Prepares to ask; nothing is sent yet.
+    /// Creates a client; sends nothing yet.
     ///
     /// # Errors
     /// [`GatewayError::Tls`], for https only.
@@ -70,7 +70,7 @@ impl Gateway {
         let builder = Client::builder()
             .user_agent(USER_AGENT)
             .connect_timeout(dial::CONNECT_TIMEOUT)
-            // A redirect leads to a login page, which is no answer to us.
+            // A redirect leads to a login page, which is of no use to us.
             .redirect(redirect::Policy::none())
             .no_proxy();
         let tls = |error: &dyn std::error::Error| GatewayError::Tls {
@@ -83,7 +83,7 @@ impl Gateway {
                 Some(Arc::new(config)),
             )
         } else {
-            // reqwest takes its TLS from the process even where it is not used.
+            // reqwest takes its TLS provider from the process even where it is not used.
             let _ = rustls::crypto::ring::default_provider().install_default();
             (builder.tls_certs_only([]), None)
         };
@@ -94,7 +94,7 @@ impl Gateway {
         })
     }
 
-    /// Base URL, for messages: it holds no credentials.
+    /// Base URL for messages; it contains no credentials.
     pub fn url(&self) -> &str {
         self.options.url.as_str()
     }
@@ -107,12 +107,12 @@ impl Gateway {
         self.tls.as_ref()
     }
 
-    /// The headers that let us in, for requests and for the websocket.
+    /// Authentication headers, for requests and for the websocket.
     pub(super) fn auth_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.options.token {
             let value = format!("{} {}", self.options.auth_scheme, token.expose());
-            // A token that cannot stand in a header is left out; the server says that it is missing.
+            // A token that is not a valid header value is left out; the server will report it as missing.
             if let Ok(mut value) = HeaderValue::try_from(value) {
                 value.set_sensitive(true);
                 headers.insert(AUTHORIZATION, value);
@@ -121,7 +121,7 @@ impl Gateway {
         headers
     }
 
-    /// Which kernels it can start.
+    /// The kernels that it can start.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// Starts a kernel and returns its id. On a cluster that may take as long as a machine takes to boot: `limit`.
-    /// Of `env` gateways take `KERNEL_*` and what they were told to; jupyter_server takes nothing.
+    /// Gateways use `KERNEL_*` from `env`, and what else they are configured to; jupyter_server ignores it.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -172,7 +172,7 @@ impl Gateway {
             .ok_or_else(|| self.not_jupyter(doing, "its answer names no kernel"))
     }
 
-    /// What the server says about the kernel `id`.
+    /// The state of the kernel `id`.
     ///
     /// # Errors
     /// [`GatewayError::NoSuchKernel`] when it is gone.
@@ -188,7 +188,7 @@ impl Gateway {
         })
     }
 
-    /// Interrupts it, in whatever way its kernelspec wants.
+    /// Interrupts it as its kernelspec says.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -205,7 +205,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends it and starts it again under the same id.
+    /// Restarts it under the same id.
     ///
     /// # Errors
     /// [`GatewayError`]; a kernel that is gone is [`GatewayError::Refused`] with status 500 on most servers.
@@ -222,7 +222,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends it. One that is gone already is ended.
+    /// Ends it. Succeeds if it is already gone.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -243,7 +243,7 @@ impl Gateway {
         }
     }
 
-    /// Sends a request and reads the answer; an empty one is `null`.
+    /// Sends a request and returns the answer; an empty one is `null`.
     async fn ask(
         &self,
         method: Method,
@@ -311,7 +311,7 @@ impl Gateway {
         Ok(bytes)
     }
 
-    /// What a status that is not a success means.
+    /// The error for a status that is not a success.
     pub(super) fn refusal(
         &self,
         doing: &'static str,
@@ -340,7 +340,7 @@ impl Gateway {
                 GatewayError::NoSuchKernel { doing, url }
             }
             301 | 302 | 303 | 307 | 308 => {
-                self.not_jupyter(doing, "it leads elsewhere, perhaps to a login page")
+                self.not_jupyter(doing, "it redirects, perhaps to a login page")
             }
             404 | 405 => self.not_jupyter(doing, &format!("status {status}")),
             status => GatewayError::Refused {
@@ -352,7 +352,7 @@ impl Gateway {
         }
     }
 
-    /// The server's own words: `reason` and `message` of its JSON, without tracebacks.
+    /// The server's own text: `reason` and `message` of its JSON, without tracebacks.
     fn words(&self, status: StatusCode, body: &[u8]) -> String {
         let answer: Value = serde_json::from_slice(body).unwrap_or_default();
         let mut words: Vec<String> = ["message", "reason"]
@@ -433,7 +433,7 @@ fn read_spec(name: &str, spec: Option<&Map<String, Value>>) -> KernelSpec {
     }
 }
 
-/// Whether it can stand in a path as it is. Servers use UUIDs.
+/// Whether it is safe in a URL path. Servers use UUIDs.
 fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len())
         && id
@@ -455,7 +455,7 @@ mod tests {
         Gateway::new(options).unwrap()
     }
 
-    /// Answers as jupyter_server 2.21, Kernel Gateway 3.0 and Enterprise Gateway 3.3 gave them.
+    /// Answers recorded from jupyter_server 2.21, Kernel Gateway 3.0 and Enterprise Gateway 3.3.
     #[test]
     fn a_refusal_says_what_to_do() {
         let url = "http://127.0.0.1:1/".to_owned();

@@ -1,13 +1,14 @@
-//! The websocket of a remote kernel as a [`Link`]: all four channels over one connection, made again when it breaks.
+//! The websocket of a remote kernel as a [`Link`]: all four channels over one connection, re-established when it
+//! breaks.
 //!
-//! A Jupyter server keeps what a kernel sends while nobody is connected, and sends it to the client that comes back with the
-//! same session id. So a broken connection costs time and no message, unless it broke without the server's knowledge:
-//! what was on its way then is lost, and the actor finds out with a fence ([`Incoming::Reconnected`]).
+//! A Jupyter server buffers what a kernel sends while no client is connected, and sends it to a client that returns
+//! with the same session id. So a broken connection loses no message, unless the server did not notice the break: then
+//! messages in flight are lost, and the actor finds that out with a fence ([`Incoming::Reconnected`]).
 //!
 //! Invariants:
-//! - One task owns the connection; it reads only when what it read last has been taken, within the link's budget.
-//! - A request is given up neither half sent nor sent twice: it is kept until all of it is written.
-//! - [`Incoming::Lost`] comes at the end, after the last attempt or when trying again cannot help.
+//! - One task owns the connection. It reads only when its last item has been taken, within the link's budget.
+//! - A request is neither lost half-way nor sent twice: it is kept until it is completely written.
+//! - [`Incoming::Lost`] comes last, after the final attempt or when retrying cannot help.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,23 +33,23 @@ use crate::jupyter::wire;
 use crate::kernel::link::{HEAVIEST, IN_FLIGHT_BYTES, Incoming, Link, LinkLoss, QUEUE};
 use crate::task;
 
-/// Most bytes of one message, as the guard of a local kernel has it. `tungstenite` sets a frame's length aside before
+/// Most bytes of one message, the same as in a local kernel's guard. `tungstenite` allocates a frame's length before
 /// the bytes come.
 const MAX_MESSAGE: usize = 80 << 20;
 
-/// Most bytes of ours that wait for the network. A request is a cell.
+/// Most outgoing bytes that wait for the network. A request is a cell.
 const MAX_UNSENT: usize = 64 << 20;
 
-/// How long the server may take to open the websocket. It first waits for its kernel.
+/// How long the server may take to open the websocket. It waits for its kernel first.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(70);
 
-/// How long a request may take to get into the network.
+/// How long writing a request may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Silence after which we ask whether the server is still there, and after which it is not. Servers ask every 30 s.
+/// After this much silence we ping the server, and after twice as much we give up. Servers ping every 30 s.
 const PING_AFTER: Duration = Duration::from_secs(20);
 
-/// Before each attempt to connect again. A server that restarts, or a laptop that wakes up, takes its time.
+/// Delay before each attempt to reconnect. A restarting server or a waking laptop takes time.
 const BACK_OFF: [Duration; 10] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -62,15 +63,15 @@ const BACK_OFF: [Duration; 10] = [
     Duration::from_secs(30),
 ];
 
-/// What a server puts on stderr in the place of outputs that came too fast (jupyter_server, `iopub_data_rate_limit`).
+/// What a server prints on stderr in place of outputs that came too fast (jupyter_server, `iopub_data_rate_limit`).
 const RATE_LIMITS: [&str; 2] = ["IOPub data rate exceeded", "IOPub message rate exceeded"];
 
 type Socket = WebSocketStream<Box<dyn Transport>>;
 
-/// Connects to the kernel `id` of `gateway`. `session` must be unique: the server knows us by it.
+/// Connects to the kernel `id` of `gateway`. `session` must be unique: the server identifies us by it.
 ///
 /// # Errors
-/// [`GatewayError`]; later losses come over the link.
+/// [`GatewayError`]; later losses are reported over the link.
 pub(super) async fn connect(
     gateway: &Gateway,
     id: &str,
@@ -93,7 +94,7 @@ pub(super) async fn connect(
     Ok(Link::over(outgoing, incoming, task))
 }
 
-/// Where a kernel's websocket is, and what is spoken there.
+/// URL and wire protocol of a kernel's websocket.
 struct ChannelsUrl {
     url: Url,
     dialect: Dialect,
@@ -118,13 +119,13 @@ impl ChannelsUrl {
         Ok(Self { url, dialect })
     }
 
-    /// Opens the websocket with the binary protocol, and without it on servers that have never heard of it.
+    /// Opens the websocket with the binary protocol, or without it on servers that do not know it.
     async fn find(self, gateway: &Gateway) -> Result<(Self, Socket), GatewayError> {
         match self.open_as(gateway).await {
             Ok(socket) => Ok((self, socket)),
             Err(Refused::Because(error)) => Err(error),
             Err(Refused::NoSubprotocol) => {
-                // The server still takes leave of the first connection: to it the second is another session.
+                // The server is still closing the first connection, so the second needs a session id of its own.
                 let mut at = self;
                 let session = at.url.query().unwrap_or_default().to_owned() + "-json";
                 at.url.set_query(Some(&session));
@@ -135,7 +136,7 @@ impl ChannelsUrl {
         }
     }
 
-    /// Opens the websocket as it was found to work.
+    /// Opens the websocket with the protocol that was found to work.
     async fn open(&self, gateway: &Gateway) -> Result<Socket, GatewayError> {
         self.open_as(gateway)
             .await
@@ -162,7 +163,7 @@ impl ChannelsUrl {
 }
 
 enum Refused {
-    /// The server took the connection but does not speak the protocol we offered.
+    /// The server accepted the connection but does not speak the protocol we offered.
     NoSubprotocol,
     Because(GatewayError),
 }
@@ -215,28 +216,28 @@ struct Pump {
     at: ChannelsUrl,
     incoming: mpsc::Sender<Incoming>,
     requests: mpsc::Receiver<(Channel, Message)>,
-    /// Taken from the queue and not all written yet.
+    /// Taken from the queue but not completely written.
     unsent: Option<(Channel, Message)>,
-    /// Attempts to connect since something was last read.
+    /// Attempts to connect since the last successful read.
     failures: usize,
     budget: Arc<Semaphore>,
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum Over {
-    /// Nobody holds the link any more.
+    /// The link was dropped.
     Unwanted,
     /// It broke, for this reason.
     Broken(String),
-    /// It works, but there is no use in it any more.
+    /// It works but is of no more use.
     Finished(LinkLoss),
 }
 
-/// Something for the actor, and how much of the budget it takes.
+/// Something for the actor, and its share of the budget in bytes.
 struct Item {
     incoming: Incoming,
     bytes: u32,
-    /// It is the last.
+    /// Set if this is the last item.
     end: Option<LinkLoss>,
 }
 
@@ -245,7 +246,7 @@ impl Pump {
         let loss = loop {
             match self.serve(&mut socket).await {
                 Over::Unwanted => {
-                    // The server is told, so that it does not wait for our pongs; it may be gone itself.
+                    // Tell the server, so that it does not wait for our pongs. It may be gone itself.
                     let _ = timeout(Duration::from_secs(1), socket.close(None)).await;
                     return;
                 }
@@ -266,11 +267,11 @@ impl Pump {
                 return;
             }
         };
-        // An actor that has gone does not mind.
+        // The actor may have gone.
         let _ = self.incoming.send(Incoming::Lost(loss)).await;
     }
 
-    /// The same session again, until it works or cannot work any more.
+    /// Reconnects to the same session until that works or cannot work any more.
     async fn reconnect(&mut self) -> Result<Socket, LinkLoss> {
         let mut last = format!(
             "the connection to gateway {} breaks again and again",
@@ -333,7 +334,7 @@ impl Pump {
                     if let Some(loss) = item.end {
                         return Over::Finished(loss);
                     }
-                    // The wait was ours, not the server's.
+                    // We delayed the read, not the server.
                     heard = Instant::now();
                 }
                 read = socket.next(), if waiting.is_none() => {
@@ -346,7 +347,7 @@ impl Pump {
                         }
                         Taken::Nothing => {}
                         Taken::TooLarge(bytes) => {
-                            // What is left of it cannot be skipped; the server keeps what comes after it.
+                            // The rest of it cannot be skipped; the server keeps what comes after it.
                             if self.incoming.send(Incoming::Emptied { bytes, file: None }).await.is_err() {
                                 return Over::Unwanted;
                             }
@@ -370,7 +371,7 @@ impl Pump {
     }
 }
 
-/// Room for an item: its bytes of the budget, and a place in the queue. `None` when nobody listens.
+/// Reserves room for an item: its bytes of the budget, and a slot in the queue. `None` if the receiver has gone.
 async fn room<'a>(
     budget: &Arc<Semaphore>,
     incoming: &'a mpsc::Sender<Incoming>,
@@ -388,7 +389,7 @@ async fn room<'a>(
     Some((permit, incoming.reserve().await.ok()?))
 }
 
-/// What was read.
+/// The result of a read.
 enum Taken {
     Item(Box<Item>),
     /// A ping (answered by `tungstenite`) or a pong.
@@ -414,7 +415,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         Some(Err(error)) => return Taken::Broken(root_cause(&error)),
         None => return Taken::Broken("the server closed it".to_owned()),
     };
-    // Read as if all of it were JSON: rather too much than too little.
+    // Weighed as if all of it were JSON: an estimate that is too high is safe.
     let weight = wire::weight(std::slice::from_ref(&bytes));
     if weight > HEAVIEST {
         let bytes = bytes.len() as u64;
@@ -447,7 +448,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         (Channel::IoPub, Content::Stream(stream)) if stream.name == "stderr" => {
             (rate_limit(&stream.text), None)
         }
-        // Only servers say so; a cell that forges it ends its own kernel's life.
+        // Only servers send this; a cell that forges it ends its own kernel's life.
         (Channel::IoPub, Content::Status(ExecutionState::Restarting)) => (
             None,
             Some("its process died and the gateway started it again"),
@@ -458,7 +459,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
         ),
         _ => (None, None),
     };
-    // Only what a cell can produce without end is counted: a reply is small, and must not wait for room.
+    // Only iopub is counted, where a cell can send without end: a reply is small and must not wait for room.
     let bytes = match channel {
         Channel::IoPub => u32::try_from(weight.clamp(1, IN_FLIGHT_BYTES)).unwrap_or(u32::MAX),
         Channel::Shell | Channel::Control | Channel::Stdin => 0,
@@ -478,7 +479,7 @@ fn take(read: Option<Result<WsMessage, tungstenite::Error>>, dialect: Dialect) -
     }))
 }
 
-/// What to say about a server's notice that it dropped output.
+/// Our notice for a server's message that it dropped output.
 fn rate_limit(text: &str) -> Option<String> {
     let limit = RATE_LIMITS
         .into_iter()
@@ -507,7 +508,7 @@ mod tests {
     fn the_websocket_is_beside_the_requests() {
         let url = |base: &str| {
             let options = super::super::GatewayOptions::parse(base, None).unwrap();
-            // https needs certificates, which a machine need not have.
+            // https needs root certificates, which may be missing here.
             let url = options.url.clone();
             Gateway::new(options).map(|gateway| {
                 assert_eq!(gateway.base(), &url);

@@ -1,7 +1,7 @@
-//! Makes messages of the bytes that passed, so that they need not go through `zeromq`'s socket.
+//! Assembles messages from scanned bytes, so that they need not go through `zeromq`'s socket.
 //!
-//! `zeromq` shakes hands and subscribes. What a kernel sends after its handshake reaches our readers from here:
-//! a message costs no second way through the system, and whatever it says, `zeromq` never sees it.
+//! `zeromq` does the handshake and the subscription. What a kernel sends after its handshake reaches our readers from
+//! here: a message makes no second trip through the operating system, and `zeromq` never parses its content.
 
 use std::io;
 use std::ops::Range;
@@ -15,34 +15,35 @@ use tokio::sync::mpsc::error::SendError;
 
 use crate::kernel::zmtp::{GREETING, Head, MORE};
 
-/// Messages that came at the same time, each as its frames, in order.
+/// Messages that arrived together, each as its frames, in order.
 pub type Batch = Vec<Vec<Bytes>>;
 
-/// A batch that is this large is handed over before the next message is begun.
+/// A batch of this many bytes is handed over before the next message is started.
 const BATCH: usize = 256 * 1024;
 
-/// Bytes that most messages have.
+/// Initial buffer size for a message; most fit.
 const USUAL: usize = 1024;
 
 type Permit = mpsc::OwnedPermit<Batch>;
 type Waiting = Pin<Box<dyn Future<Output = Result<Permit, SendError<()>>> + Send>>;
 
-/// Takes one direction of a connection that a [`Scanner`](super::scanner::Scanner) has judged. The handshake goes on to
-/// `client`, messages go to a queue. Takes nothing while the queue is full, so it has one batch and one message at most.
+/// Sink for one direction of a connection, after a [`Scanner`](super::scanner::Scanner). Passes the handshake on to
+/// `client` and queues messages. Accepts nothing while the queue is full, so it holds at most one batch and one
+/// message.
 pub(super) struct Collector<W> {
     client: W,
     queue: mpsc::Sender<Batch>,
     room: QueueSpace,
     place: CollectState,
-    /// The frames of the message so far, one after the other.
+    /// The frames of the current message, concatenated.
     bytes: BytesMut,
-    /// Where its frames are.
+    /// The ranges of its frames in `bytes`.
     frames: Vec<Range<usize>>,
     batch: Batch,
     batch_bytes: usize,
 }
 
-/// QueueSpace for one batch.
+/// Queue capacity for one batch.
 enum QueueSpace {
     Unknown,
     Awaited(Waiting),
@@ -50,13 +51,13 @@ enum QueueSpace {
 }
 
 enum CollectState {
-    /// So many bytes are missing to the greeting.
+    /// Bytes of the greeting still to come.
     Greeting(usize),
-    /// The beginning of a header is kept; `is_ready` if the handshake's command has passed.
+    /// Part of a header; `is_ready` once the handshake's command has passed.
     Header { kept: Vec<u8>, is_ready: bool },
-    /// Of the handshake's command so many bytes are missing.
+    /// Bytes of the handshake's command still to come.
     Ready(usize),
-    /// Of a frame's body so many bytes are missing.
+    /// Bytes of a frame's body still to come.
     Body { left: usize, more: bool },
 }
 
@@ -92,7 +93,7 @@ impl<W> Collector<W> {
         }
     }
 
-    /// Takes what `bytes` begin with, of messages.
+    /// Consumes the start of `bytes` as part of a message.
     fn take(&mut self, bytes: &[u8]) -> usize {
         match &mut self.place {
             CollectState::Header { kept, .. } => {
@@ -137,7 +138,7 @@ impl<W> Collector<W> {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands over the complete messages.
     fn hand_over(&mut self) {
         if self.batch.is_empty() {
             return;
@@ -151,7 +152,7 @@ impl<W> Collector<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Collector<W> {
-    /// Passes on what `bytes` begin with, of the handshake.
+    /// Passes on the start of `bytes` as part of the handshake.
     fn poll_handshake(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let left = match &mut self.place {
             CollectState::Header { kept, .. } => {
@@ -159,7 +160,7 @@ impl<W: AsyncWrite + Unpin> Collector<W> {
                 let Some(head) = head else {
                     return Poll::Ready(Ok(count));
                 };
-                // Its socket is new and empty: there is room for nine bytes.
+                // Our socket is new and empty: it has room for nine bytes.
                 let written = ready!(Pin::new(&mut self.client).poll_write(cx, kept))?;
                 if written < kept.len() {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -207,7 +208,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Collector<W> {
         {
             at += this.take(rest);
         }
-        // Nothing that is whole stays here: nobody may come back for it.
+        // Complete messages must not stay here: no further call may come.
         this.hand_over();
         Poll::Ready(Ok(at))
     }
@@ -221,11 +222,11 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Collector<W> {
     }
 }
 
-/// Adds to `kept` what `bytes` have of a header; how many these were, and the header once it is whole.
+/// Appends the header bytes in `bytes` to `kept`. Returns how many there were, and the header once it is complete.
 fn read_head(kept: &mut Vec<u8>, bytes: &[u8]) -> (usize, Option<Head>) {
     for (at, &byte) in bytes.iter().enumerate() {
         kept.push(byte);
-        // The scanner has let it pass, so it is one.
+        // The scanner has let it pass, so it is valid.
         if let Ok(Some(head)) = Head::read(kept) {
             return (at + 1, Some(head));
         }
@@ -233,7 +234,7 @@ fn read_head(kept: &mut Vec<u8>, bytes: &[u8]) -> (usize, Option<Head>) {
     (bytes.len(), None)
 }
 
-/// Of the frame; the scanner has let it pass, so memory has room for it.
+/// Body length; the scanner has let the frame pass, so it fits in memory.
 fn length(head: Head) -> usize {
     usize::try_from(head.length).unwrap_or(usize::MAX)
 }
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
-    /// How many bytes are taken at once.
+    /// How many bytes one poll accepts.
     async fn taken_now(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Option<usize> {
         std::future::poll_fn(|cx| {
             Poll::Ready(match Pin::new(&mut *to).poll_write(cx, bytes) {

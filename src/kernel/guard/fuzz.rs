@@ -1,4 +1,4 @@
-//! Bytes of a kernel, for the fuzzer: how they are cut changes nothing, what passes is bounded, messages are whole.
+//! Fuzzes the bytes of a kernel: chunk boundaries change nothing, what passes is bounded, messages are complete.
 #![expect(
     clippy::unwrap_used,
     reason = "a property that does not hold is a panic"
@@ -28,7 +28,7 @@ const LIMITS: GuardLimits = GuardLimits {
     stall: std::time::Duration::ZERO,
 };
 
-/// What became of the bytes of one connection.
+/// What the scanner made of the bytes of one connection.
 #[derive(Debug, PartialEq)]
 struct Passed {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ struct Passed {
     broken: Option<Violation>,
 }
 
-/// The first bytes say how the rest is cut. With an even first byte the handshake is made already.
+/// The first bytes decide how the rest is split. If the first byte is even, a handshake is prepended.
 pub(crate) fn wire(data: &[u8]) {
     let (mut dice, rest) = seeded(data);
     let bytes = match data.first() {

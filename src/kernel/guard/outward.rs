@@ -1,4 +1,4 @@
-//! What we say to a kernel: the handshake of our `zeromq` socket, then messages from a queue and answers to `PING`s.
+//! What we send to a kernel: the handshake of our `zeromq` socket, then queued messages and answers to `PING`s.
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -8,7 +8,7 @@ use super::scanner::{Refusal, Scanner};
 use super::{Buffer, Closing, GuardLimits};
 use crate::kernel::zmtp::push_head;
 
-/// Client to kernel: ours is trusted, and read only to know where something of the guard may stand.
+/// Client to kernel: our bytes are trusted, and scanned only to know where the guard may insert its own.
 pub(super) async fn outward(
     mut client: impl AsyncRead + Unpin,
     mut messages: Option<mpsc::Receiver<Bytes>>,
@@ -60,7 +60,7 @@ pub(super) async fn outward(
     }
 }
 
-/// The frames of one message as they go to a kernel.
+/// Encodes the frames of one message as ZMTP.
 pub fn encode(frames: &[Bytes]) -> Bytes {
     const HEADS: usize = 9;
     let length = frames.iter().map(|frame| frame.len() + HEADS).sum();
@@ -87,7 +87,7 @@ mod tests {
         let message = [Bytes::from_static(b"first"), Bytes::new(), long.clone()];
         let expected = [frame(1, b"first"), frame(1, b""), frame(0, &long)].concat();
         assert_eq!(encode(&message), expected);
-        // The message is there before our socket has begun to shake hands.
+        // The message is queued before our socket has begun its handshake.
         queue.send(encode(&message)).await.unwrap();
         asked.send(frame(4, b"\x04PONG")).await.unwrap();
         let sent = [hello(), frame(0, b"\x01")].concat();
@@ -97,7 +97,7 @@ mod tests {
             for _ in 0..50 {
                 queue.send(encode(&message)).await.unwrap();
             }
-            // What has a place in the queue is sent before the end is seen.
+            // Reserving a slot waits until the queued messages were taken, before the end is seen.
             queue.reserve().await.unwrap();
             ours
         };
@@ -114,7 +114,7 @@ mod tests {
         drop(client_end);
         let (hand, rest) = got.split_at(hello().len());
         assert!(hand == hello(), "nothing stands inside the handshake");
-        // Each of them is whole: taken out, nothing is left.
+        // Each part is complete: removing them all leaves nothing.
         let mut rest = rest;
         let mut counts = [0; 3];
         let parts = [expected, frame(0, b"\x01"), frame(4, b"\x04PONG")];

@@ -1,9 +1,8 @@
 //! The two directions of a unix socket, without a wake-up each time the other side has read something.
 //!
-//! tokio's own `UnixStream` watches for room to write all the time. A reader at the other end makes room with each
-//! message that it takes, and so a message that passes costs two wake-ups where one is of use. Here room is waited for
-//! only while there is none. tokio's pipes are what watches a file descriptor for one direction; `read` and `write` do
-//! to a connected socket what they do to a pipe.
+//! tokio's own `UnixStream` always watches for room to write. A reader at the other end makes room with each message,
+//! so each message costs two wake-ups where one would do. Here we wait for room only while there is none. tokio's pipe
+//! types can watch a file descriptor for one direction; `read` and `write` treat a connected socket like a pipe.
 
 use std::io::{self, Write as _};
 use std::net::Shutdown;
@@ -15,21 +14,21 @@ use tokio::io::AsyncWrite;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-/// What comes.
+/// The receiving half.
 pub(super) type Reading = pipe::Receiver;
 
-/// What goes. Dropped, it tells the other side that nothing more comes.
+/// The sending half. Dropping it shuts down this direction.
 #[derive(Debug)]
 pub(super) struct Writing {
     stream: StdUnixStream,
-    /// The same socket, watched while it has no room.
+    /// The same socket, watched only while it is full.
     full: Option<pipe::Sender>,
 }
 
-/// Takes `stream` over. Call it inside a tokio runtime.
+/// Takes over `stream`. Call it inside a tokio runtime.
 ///
 /// # Errors
-/// Those of registering a file descriptor.
+/// If registering a file descriptor fails.
 pub(super) fn halves(stream: UnixStream) -> io::Result<(Reading, Writing)> {
     let stream = stream.into_std()?;
     let reading = pipe::Receiver::from_owned_fd_unchecked(stream.try_clone()?.into())?;
@@ -70,7 +69,7 @@ impl AsyncWrite for Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        // Fails if the other side has gone, which is as good.
+        // Fails if the other side has gone, which is fine.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 }
@@ -107,7 +106,7 @@ mod tests {
         back.unwrap();
         all.unwrap();
         assert!(got == sent && echoed == sent);
-        // The end of what we write is seen by the other side.
+        // The other side sees the end of our writes.
         assert_eq!(from.read(&mut [0]).await.unwrap(), 0);
     }
 

@@ -10,24 +10,24 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::quiet::{Reading, Writing, halves};
 use crate::jupyter::connection::Endpoint;
 
-/// Between two attempts to connect to a socket that does not exist yet.
+/// Delay between attempts to connect to a socket that does not exist yet.
 pub(super) const POLL: Duration = Duration::from_millis(3);
 
 /// Nobody accepts connections at an endpoint.
 #[derive(Debug, Error)]
 #[error("nothing listens at {endpoint:?} after {waited:?}")]
 pub struct NotListening {
-    /// Where.
+    /// The endpoint.
     pub endpoint: Endpoint,
-    /// How long was tried.
+    /// How long we tried.
     pub waited: Duration,
-    /// What the last attempt said.
+    /// The last attempt's error.
     #[source]
     pub last: io::Error,
 }
 
-/// Returns as soon as `endpoint` accepts a connection. `zeromq` itself would look again after 50, 100, 200 ... ms.
-/// Not needed before [`Guard::start`], which waits by itself.
+/// Returns as soon as `endpoint` accepts a connection. `zeromq` itself would retry after 50, 100, 200 ... ms. Not
+/// needed before [`Guard::start`], which waits by itself.
 pub async fn wait_until_listening(
     endpoint: &Endpoint,
     deadline: Instant,
@@ -41,7 +41,7 @@ pub(super) enum Peer {
     Tcp(TcpStream),
 }
 
-/// Tries until it is there.
+/// Retries until it connects.
 pub(super) async fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Peer, NotListening> {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, NotFound, WouldBlock,
@@ -58,7 +58,7 @@ pub(super) async fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Peer
         match timeout_at(deadline, connect(endpoint)).await {
             Ok(Ok(peer)) => return Ok(peer),
             Ok(Err(error)) => match error.kind() {
-                // Not bound, not listening, or its backlog is full: the kernel is still on its way.
+                // Not bound, not listening, or its backlog is full: the kernel is still starting.
                 NotFound | ConnectionRefused | ConnectionReset | ConnectionAborted | WouldBlock
                 | Interrupted => {
                     last = error;

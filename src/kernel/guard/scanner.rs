@@ -1,7 +1,7 @@
-//! Reads one direction of a ZMTP 3.1 connection (RFC 37), in whatever pieces it comes.
+//! Scans one direction of a ZMTP 3.1 connection (RFC 37), split at any byte.
 //!
-//! A pure state machine but for [`Scanner::pass_on`], which writes what may pass. Greetings, commands and headers
-//! that are cut in two are kept back until they are whole; bodies of messages pass at once, never collected.
+//! A pure state machine except for [`Scanner::pass_on`], which writes what may pass. Greetings, commands and split
+//! headers are kept until they are complete; message bodies pass at once and are never buffered.
 
 use std::mem;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::GuardLimits;
 use crate::kernel::oversize::{Oversize, Oversized};
 use crate::kernel::zmtp::{COMMAND_LIMIT, GREETING, Head, MORE, UnknownFlags, pong};
 
-/// What a kernel did against ZMTP or against the [`GuardLimits`].
+/// How a kernel violated ZMTP or the [`GuardLimits`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     /// A frame above [`GuardLimits::discard`]: most likely a forged header.
@@ -59,7 +59,7 @@ pub enum Violation {
         /// The limit.
         limit: u64,
     },
-    /// A command other than `READY` in the handshake, or than `PING` and `PONG` after it.
+    /// A command other than `READY` in the handshake, or other than `PING` and `PONG` after it.
     #[error("sent the unexpected command `{name}`")]
     Command {
         /// Its name, in printable characters.
@@ -68,10 +68,10 @@ pub enum Violation {
     /// A message before `READY`.
     #[error("sent a message before the handshake was complete")]
     Early,
-    /// Greeting or `READY` did not come in [`GuardLimits::handshake`].
+    /// Greeting or `READY` did not come within [`GuardLimits::handshake`].
     #[error("did not complete the handshake within {0:?}")]
     Handshake(Duration),
-    /// A message that was begun did not go on for [`GuardLimits::stall`]; its header may be forged.
+    /// A message stopped midway for [`GuardLimits::stall`]; its header may be forged.
     #[error("began a message and sent nothing more for {0:?}")]
     Stalled(Duration),
 }
@@ -88,25 +88,25 @@ pub(super) enum Refusal {
     Unwritable,
 }
 
-/// What the guard has to do beside copying.
+/// What the guard has to do besides copying.
 pub(super) enum Note {
     /// Send this frame, the answer to a `PING`, back.
     Answer(Vec<u8>),
-    /// A frame of this many bytes was replaced by an empty one; it is in this file.
+    /// A frame of this many bytes was replaced by an empty one, and saved to this file.
     Emptied(u64, Option<PathBuf>),
 }
 
-/// Reads one direction of a ZMTP 3 connection, in whatever pieces it comes.
+/// Scans one direction of a ZMTP 3 connection, split at any byte.
 pub(super) struct Scanner {
     limits: GuardLimits,
     pub(super) phase: Phase,
     place: ScanState,
-    /// The part that has come of a greeting, a command or a header.
+    /// The incomplete greeting, command or header.
     kept: Vec<u8>,
-    /// Frames of the message so far, and the bytes of those that passed.
+    /// Number of frames in the current message, and the bytes of those that passed.
     frames: usize,
     bytes: u64,
-    /// Where frames go that are emptied, and the one that goes there now.
+    /// Where emptied frames are saved, and the file of the current one.
     oversize: Option<Oversize>,
     file: Option<Oversized>,
 }
@@ -124,25 +124,25 @@ enum ScanState {
     Body { fate: Fate, flags: u8, left: u64 },
 }
 
-/// What becomes of a frame.
+/// What happens to a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Pass,
-    /// It has this many bytes, which is too large: an empty one passes in its place.
+    /// It has this many bytes, which is too many: an empty one replaces it.
     Empty(u64),
 }
 
-/// What the next bytes of a chunk are.
+/// What to do with the next bytes of a chunk.
 enum Step {
-    /// Parts of messages, to pass on.
+    /// Parts of messages: pass them on.
     Pass(usize),
-    /// A part of something that is not whole yet, or that does not pass.
+    /// Part of something incomplete, or of something that does not pass: keep it back.
     Keep(usize),
-    /// A part of a frame that is emptied.
+    /// Part of an emptied frame.
     Divert(usize),
-    /// The end of something that was kept: pass this on in its place.
+    /// The end of something that was kept: pass these bytes on instead.
     Release(usize, Vec<u8>),
-    /// The same, with something to do.
+    /// The same, with a note.
     Noted(usize, Vec<u8>, Note),
 }
 
@@ -198,8 +198,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes at least one byte of a chunk that is not empty: as many as may pass at once, or else the next thing
-    /// that needs a closer look. So whatever stands before a violation is passed on first.
+    /// Consumes at least one byte of a non-empty chunk: as many as may pass at once, or else the next item that needs a
+    /// closer look. So everything before a violation is passed on first.
     fn scan(&mut self, chunk: &[u8]) -> Result<Step, Violation> {
         if self.phase == Phase::Greeting {
             return self.scan_greeting(chunk);
@@ -239,7 +239,7 @@ impl Scanner {
         Ok(Step::Pass(at))
     }
 
-    /// The whole header at the start of `bytes`, if its frame passes as it is.
+    /// The complete header at the start of `bytes`, if its frame passes unchanged.
     fn passable(&self, bytes: &[u8]) -> Option<Head> {
         let head = Head::read(bytes).ok().flatten()?;
         let passes =
@@ -247,7 +247,7 @@ impl Scanner {
         passes.then_some(head)
     }
 
-    /// What becomes of a message's frame.
+    /// Decides about a frame of a message.
     fn judge(&self, head: Head) -> Result<Fate, Violation> {
         if self.phase != Phase::Open {
             return Err(Violation::Early);
@@ -316,7 +316,7 @@ impl Scanner {
         Ok(Step::Release(count, mem::take(&mut self.kept)))
     }
 
-    /// A command, a header that came in two parts, or a frame that does not pass as it is.
+    /// A command, a split header, or a frame that does not pass unchanged.
     fn scan_kept(&mut self, chunk: &[u8]) -> Result<Step, Violation> {
         let mut count = 0;
         loop {
@@ -343,16 +343,16 @@ impl Scanner {
         }
     }
 
-    /// Keeps what is missing to `whole` bytes and says how many these were.
+    /// Keeps what is missing to `whole` bytes and returns how many bytes that took.
     fn keep(&mut self, chunk: &[u8], whole: usize) -> usize {
         let count = chunk.len().min(whole - self.kept.len());
         self.kept.extend_from_slice(&chunk[..count]);
         count
     }
 
-    /// A command stands alone between frames, and `libzmq` may put one between two frames of a message.
+    /// A command stands between frames; `libzmq` may even put one between two frames of a message.
     fn end_command(&mut self, count: usize, kept: Vec<u8>, head: Head) -> Result<Step, Violation> {
-        // A name that claims to be longer than the command is an empty one.
+        // A name that claims to be longer than its command counts as empty.
         let (name, data) = kept[head.size..]
             .split_first()
             .and_then(|(&length, rest)| rest.split_at_checked(length.into()))
@@ -387,8 +387,8 @@ impl Scanner {
         self.file = self.file.take().and_then(|file| file.write(part));
     }
 
-    /// Once all of a frame that is emptied has come: the empty one, and what there is to say. Not before, so that
-    /// anyone who hears of it finds the file whole.
+    /// Once an emptied frame has arrived completely: the empty frame, and the note. Not earlier, so that whoever gets
+    /// the note finds the file complete.
     fn end_diverted(&mut self) -> Option<(Vec<u8>, Note)> {
         let ScanState::Body {
             fate: Fate::Empty(length),
@@ -404,7 +404,7 @@ impl Scanner {
     }
 }
 
-/// Bytes of a command with its header.
+/// Size in bytes of a command with its header.
 fn command_size(head: Head) -> Result<usize, Violation> {
     let (length, limit) = (head.length, COMMAND_LIMIT);
     match usize::try_from(length) {

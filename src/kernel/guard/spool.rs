@@ -1,8 +1,8 @@
-//! What a kernel sent and our own socket has no room for yet.
+//! Buffers what a kernel sent until our own socket has room for it.
 //!
-//! A kernel drops messages, and says nothing, when about a thousand of them wait to be read (libzmq's high-water mark).
-//! Reading bytes costs next to nothing, making messages of them costs more; so the bytes are taken off the kernel at
-//! once, up to a bound, and wait here.
+//! A kernel silently drops messages when about a thousand of them wait to be read (libzmq's high-water mark). Reading
+//! bytes is almost free, turning them into messages is not; so bytes are read from the kernel at once, up to a limit,
+//! and wait here.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,12 +11,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-/// Capacity that is kept for the next messages; a flood does not cost its memory for ever.
+/// Most capacity kept for later messages, so that a flood does not hold its memory for ever.
 const KEPT: usize = 256 * 1024;
-/// So much is not copied if nothing waits; less waits for company, since a system call costs more than a copy.
+/// Writes of at least this size skip the buffer if it is empty; smaller ones are merged, because a system call costs
+/// more than a copy.
 const LARGE: usize = 16 * 1024;
 
-/// Keeps what is written until it is drained into `inner`: many frames then pass in one system call.
+/// Buffers writes until they are drained into `inner`, so that many frames pass in one system call.
 #[derive(Debug)]
 pub(super) struct Spool<W> {
     inner: W,
@@ -37,7 +38,7 @@ impl<W: AsyncWrite + Unpin> Spool<W> {
         self.waiting.is_empty()
     }
 
-    /// Passes on as much as there is room for now.
+    /// Writes as much as `inner` has room for now.
     pub(super) async fn push(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| match self.poll_drain(cx) {
             Poll::Ready(drained) => Poll::Ready(drained),
@@ -46,7 +47,7 @@ impl<W: AsyncWrite + Unpin> Spool<W> {
         .await
     }
 
-    /// Passes on all that waits. Cancel-safe.
+    /// Writes everything that is buffered. Cancel-safe.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_drain(cx)).await
     }
@@ -115,7 +116,7 @@ mod tests {
         let (inner, mut reader) = tokio::io::duplex(4);
         let mut spool = Spool::new(inner, 6);
         assert_eq!(spool.write(b"0123").await.unwrap(), 4);
-        // Four bytes pass, six wait, two have no room.
+        // Four bytes pass, six are buffered, two have no room.
         spool.push().await.unwrap();
         assert!(spool.is_empty());
         assert_eq!(spool.write(b"456789ab").await.unwrap(), 6);

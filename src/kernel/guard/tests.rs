@@ -1,4 +1,4 @@
-//! A guard between hand-made peers; the scanner alone and real `zeromq` sockets in the files beside.
+//! A guard between hand-made peers; tests of the scanner alone and of real `zeromq` sockets are in the submodules.
 
 mod scanner;
 mod sockets;
@@ -67,7 +67,7 @@ pub(super) fn hello() -> Vec<u8> {
     [greeting(), ready("ROUTER")].concat()
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -93,7 +93,7 @@ impl Dice {
         stream
     }
 
-    /// Writes in pieces of every size from one byte to twice a chunk.
+    /// Writes in pieces from one byte to twice a chunk.
     pub(super) async fn write(mut self, bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -105,7 +105,7 @@ impl Dice {
     }
 }
 
-/// A guard with both its peers in the test's hands.
+/// A guard with both peers under the test's control.
 struct Stand {
     client: UnixStream,
     kernel: UnixStream,
@@ -130,12 +130,12 @@ impl Stand {
         }
     }
 
-    /// The kernel says this after its hello; what did the client get, and what was reported?
+    /// What the client gets and which event comes, if the kernel sends `bytes` after its hello.
     async fn kernel_says(mut self, bytes: &[u8]) -> (Vec<u8>, GuardEvent) {
         self.kernel.write_all(&hello()).await.unwrap();
         self.kernel.write_all(bytes).await.unwrap();
         let mut got = Vec::new();
-        // A connection that is cut while bytes are unread is reset.
+        // If unread bytes remain when the connection is cut, the read fails with a reset.
         let _ = timeout(PATIENCE, self.client.read_to_end(&mut got))
             .await
             .unwrap();
@@ -275,7 +275,7 @@ async fn a_message_to_a_dead_kernel_does_not_lose_its_last_one() {
         mut events,
         held: _held,
     } = Stand::new(limits()).await;
-    // Both happen before the guard runs again: it may see either end first.
+    // Both happen before the guard runs again, so it may see either end first.
     client.write_all(&greeting()).await.unwrap();
     kernel
         .write_all(&[hello(), frame(0, b"bye")].concat())
@@ -283,7 +283,7 @@ async fn a_message_to_a_dead_kernel_does_not_lose_its_last_one() {
         .unwrap();
     drop(kernel);
     let mut got = Vec::new();
-    // If the greeting was not read by then, a reset follows the message in the place of an end.
+    // If the greeting was unread by then, a reset follows the message instead of an end of file.
     let _ = timeout(PATIENCE, client.read_to_end(&mut got))
         .await
         .unwrap();
@@ -414,7 +414,7 @@ async fn holds_no_more_than_its_spool_of_what_is_not_read() {
         held: _held,
     } = Stand::new(GuardLimits::default()).await;
     kernel.write_all(&hello()).await.unwrap();
-    // Far above what the two sockets' own buffers take.
+    // Far more than the buffers of the two sockets hold.
     let flood = frame(0, &vec![0; 32 << 20]);
     let written = timeout(Duration::from_millis(300), kernel.write_all(&flood)).await;
     assert!(written.is_err(), "the flood must wait for its reader");
@@ -503,7 +503,7 @@ async fn waits_until_somebody_listens() {
     );
 
     let bind = async {
-        // At least one attempt fails before.
+        // At least one attempt must fail first.
         sleep(reach::POLL).await;
         UnixListener::bind(&path).unwrap()
     };

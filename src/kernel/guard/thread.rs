@@ -1,14 +1,14 @@
-//! A thread of its own for the guards of kernels that flood.
+//! A dedicated thread for the guards of kernels that flood.
 //!
-//! JJava writes 60,000 messages a second and drops what nobody has read within about twenty milliseconds. A thread that
-//! does nothing but move bytes is woken in time even when all processors are busy; one that also reads messages is not.
-//! ipykernel collects what is printed, so it does without, and its cells stay cheaper.
+//! JJava writes 60,000 messages a second and drops what is not read within about twenty milliseconds. A thread that
+//! only moves bytes wakes in time even when all processors are busy; one that also decodes messages does not. ipykernel
+//! batches its output, so it needs no such thread, and its cells stay cheaper.
 
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle};
 
-/// The runtime of that thread, one for the process; `None` if there can be no more threads.
+/// The runtime of that thread, one per process; `None` if the thread could not be started.
 pub(in crate::kernel) fn apart() -> Option<&'static Handle> {
     static APART: OnceLock<Option<Handle>> = OnceLock::new();
     APART.get_or_init(start).as_ref()

@@ -1,8 +1,8 @@
-//! Processes that are our children without our having started them: a child's children, when what was between has ended.
+//! Processes that became our children without us starting them: grandchildren whose parent has ended.
 //!
 //! Linux gives orphans to their nearest ancestor that asked for them (prctl(2), `PR_SET_CHILD_SUBREAPER`). So we learn
-//! how they ended, and their parent-death signal is tied to us. Elsewhere there are none, and [`Adopted`] is never made.
-//! Those in a cage are children of its first process, which tells us.
+//! how they ended, and their parent-death signal is tied to us. On other systems [`Adopted`] is never created.
+//! Processes in a cage are children of its first process, which reports to us.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use super::{ExitReason, Watch};
 use crate::kernel::sandbox::{Cage, Member};
 use crate::task;
 
-/// How often is looked where the operating system cannot tell us.
+/// Polling interval if SIGCHLD is unavailable.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A process of that kind, which leads a group of its own. Dropping it kills the group.
+/// An adopted process, leader of its own process group. Dropping it kills the group.
 ///
-/// As long as its end has not been collected, no other process gets its id.
+/// Until its exit status has been collected, no other process gets its id.
 #[derive(Debug)]
 pub(in crate::kernel) struct Adopted {
     pid: Pid,
     ended: Option<ExitReason>,
     watch: Watch,
     caged: Option<Member>,
-    /// Whether it goes on when this is dropped.
+    /// Whether it keeps running when this is dropped.
     kept: bool,
 }
 
-/// Lets orphans become our children. Once for the whole program is enough, and more often does no harm.
+/// Makes orphans our children. One call per program is enough; more are harmless.
 ///
 /// # Errors
-/// What the operating system said.
+/// The operating system's error.
 pub(in crate::kernel) fn adopt_orphans() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     return Ok(rustix::process::set_child_subreaper(Some(
@@ -47,7 +47,7 @@ pub(in crate::kernel) fn adopt_orphans() -> std::io::Result<()> {
 }
 
 impl Adopted {
-    /// The process with this id. `None` if it is no child of ours, or not in `cage`.
+    /// The process with this id. `None` if it is not our child, or not in `cage`.
     pub(in crate::kernel) fn new(pid: i32, cage: Option<&Arc<Cage>>) -> Option<Self> {
         let pid = Pid::from_raw(pid)?;
         if let Some(cage) = cage {
@@ -63,12 +63,12 @@ impl Adopted {
         if adopted.is_alive() {
             return Some(adopted);
         }
-        // No matter who it is, it is not ours to kill.
+        // Whoever it is, it is not ours to kill.
         std::mem::forget(adopted);
         None
     }
 
-    /// A process of a cage; it may be `kept` when this is dropped.
+    /// A process of a cage; if `kept`, it outlives this value.
     pub(super) fn caged(pid: Pid, member: Member, kept: bool) -> Self {
         Self {
             pid,
@@ -125,14 +125,14 @@ impl Drop for Adopted {
         if self.ended.is_some() || has_ended || self.kept {
             return;
         }
-        // The group may not be there yet, or not any more.
+        // The group may not exist yet, or not any more.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let _ = kill_process(self.pid, Signal::KILL);
         if self.caged.is_some() {
             return;
         }
         let pid = self.pid;
-        // It would stay a zombie until we end. Without a runtime that is now.
+        // It would stay a zombie until we exit. Without a runtime we are exiting now.
         if tokio::runtime::Handle::try_current().is_ok() {
             task::spawn("end of a copy", async move {
                 end_of(pid).await;
@@ -144,7 +144,7 @@ impl Drop for Adopted {
 
 /// Waits until a child has ended, and collects it.
 async fn end_of(pid: Pid) -> ExitReason {
-    // Listened for before it is looked: an end in between is not missed.
+    // Subscribe before the first check, so that an exit in between is not missed.
     let mut children = signal(SignalKind::child());
     loop {
         match waitpid(Some(pid), WaitOptions::NOHANG) {
@@ -156,7 +156,7 @@ async fn end_of(pid: Pid) -> ExitReason {
                     (None, None) => ExitReason::Unknown,
                 };
             }
-            // Not our child after all: somebody else knows.
+            // It is not our child after all.
             Err(_) => return ExitReason::Unknown,
         }
         let told = match &mut children {

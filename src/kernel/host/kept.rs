@@ -1,4 +1,4 @@
-//! A kernel's process that is not our child: an earlier process of ours started it and kept it.
+//! A kernel's process that is not our child: an earlier process of ours started it and left it running.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::{ExitReason, Watch};
 use crate::kernel::reap::Running;
 
-/// How often it is looked at. Its sockets usually tell sooner.
+/// Polling interval. Its sockets usually report its end sooner.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long it may take to end after SIGTERM, and after SIGKILL.
+/// How long it may take to end after SIGTERM, and again after SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A kernel's process.
 #[derive(Debug)]
 pub(in crate::kernel) struct Kept {
     kernel: Running,
-    /// The first process of its namespaces, if it is confined by such: it ends with the kernel.
+    /// The first process of its namespaces, if it has any: it ends with the kernel.
     around: Vec<Running>,
     watch: Watch,
 }
@@ -49,7 +49,7 @@ impl Kept {
         self.signal(Signal::KILL);
     }
 
-    /// Waits for it to end. Cancel-safe. How it ended only its parent could know.
+    /// Waits for it to end. Cancel-safe. Only its parent could know how it ended.
     pub(super) async fn wait(&mut self) -> ExitReason {
         let kernel = &self.kernel;
         let ended = self
@@ -70,7 +70,7 @@ impl Kept {
         ended
     }
 
-    /// Gives it `grace` to end by itself, then SIGTERM, then SIGKILL.
+    /// Gives it `grace` to exit by itself, then sends SIGTERM, then SIGKILL.
     pub(super) async fn end(&mut self, grace: Duration) -> ExitReason {
         for (wait, signal) in [(grace, Signal::TERM), (GRACE, Signal::KILL)] {
             if let Ok(reason) = tokio::time::timeout(wait, self.wait()).await {
@@ -88,12 +88,12 @@ impl Kept {
     }
 }
 
-/// Signals the group that a process was started as the first of. A later process may have its number.
+/// Signals the process group that `process` leads, unless its id now belongs to a later process.
 fn signal_group(process: &Running, signal: Signal) {
     if process.is_there()
         && let Some(group) = i32::try_from(process.pid()).ok().and_then(Pid::from_raw)
     {
-        // A group that is gone is what we want.
+        // A group that has already gone is what we want.
         let _ = kill_process_group(group, signal);
     }
 }

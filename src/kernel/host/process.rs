@@ -1,4 +1,4 @@
-//! The kernel's process: in a group of its own, watched, interrupted, ended. No orphan, no zombie.
+//! The kernel's process, in its own process group: started, watched, interrupted, ended. No orphans, no zombies.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,15 +20,15 @@ const LOG_BYTES: usize = 8 * 1024;
 /// How long a kernel may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 
-/// How long one that came from a checkpoint may take to end by itself: some wait for threads that did not come along.
+/// How long a kernel woken from a checkpoint may take to exit: some wait for threads that were not copied.
 const WOKEN_GRACE: Duration = Duration::from_secs(1);
 
-/// When a process ends, if nobody ends it before.
+/// When a process ends if nobody ends it before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::kernel) enum EndOf {
     /// With us.
     Parent,
-    /// When it wants to. What it writes goes to a file, for nobody may be there to read a pipe.
+    /// By itself. Its stderr goes to a file, because nobody may be there to read a pipe.
     Itself {
         /// Which file.
         log: PathBuf,
@@ -41,7 +41,7 @@ pub(in crate::kernel) struct Process {
     running: Running,
     group: Option<Pid>,
     log: Log,
-    /// Whether it goes on without us.
+    /// Whether it keeps running after we exit.
     kept: bool,
 }
 
@@ -55,18 +55,18 @@ enum Log {
     File(PathBuf),
 }
 
-/// Whose child it is.
+/// How the process became ours.
 #[derive(Debug)]
 enum Running {
     /// We started it.
     Started(Supervised),
-    /// A kernel of ours made it.
+    /// One of our kernels forked it.
     Adopted(Adopted),
     /// The first process of its namespaces, which we started.
     Caged(Adopted),
 }
 
-/// The command of a kernel, but for what only namespaces need.
+/// The command of a kernel, without what only namespaces need.
 fn prepare(
     command: &[String],
     env: &[(String, String)],
@@ -100,7 +100,7 @@ fn prepare(
 }
 
 impl Process {
-    /// One that a kernel made of itself; what it says on its stderr comes over `stderr`.
+    /// A process that a kernel forked; its stderr is read from `stderr`.
     pub(in crate::kernel) fn adopted(
         adopted: Adopted,
         stderr: impl AsyncRead + Unpin + Send + 'static,
@@ -113,7 +113,7 @@ impl Process {
         }
     }
 
-    /// Starts `command` in `cwd` with exactly `env`; it joins the control groups of these files first.
+    /// Starts `command` in `cwd` with exactly `env`; it first joins the control groups of these files.
     pub(in crate::kernel) fn spawn(
         command: &[String],
         env: &[(String, String)],
@@ -132,7 +132,7 @@ impl Process {
         })
     }
 
-    /// The same for a command that confines the kernel, in a cage or in its own process.
+    /// The same for a command that confines the kernel, in a cage or by itself.
     pub(in crate::kernel) async fn spawn_confined(
         confined: &Confined,
         cwd: &Path,
@@ -148,7 +148,7 @@ impl Process {
             return Self::spawn(command, env, cwd, groups, end);
         };
         let kept = end != EndOf::Parent;
-        // Where a cage's kernel works is among its arguments.
+        // The working directory of a kernel in a cage is among its arguments.
         let (command, lifetime) = prepare(command, env, Path::new("/"), groups, &end)?;
         let (member, pid, stderr) = Cage::start(command, lifetime, kind)
             .await
@@ -169,7 +169,7 @@ impl Process {
         }
     }
 
-    /// Whether it goes on without us.
+    /// Whether it keeps running after we exit.
     pub(in crate::kernel) fn is_kept(&self) -> bool {
         self.kept
     }
@@ -192,12 +192,12 @@ impl Process {
 
     fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // A group that is gone is what we want.
+            // A group that has already gone is what we want.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Its id, while it runs.
+    /// Its process id, while it runs.
     pub(in crate::kernel) fn id(&self) -> Option<u32> {
         match &self.running {
             Running::Started(process) => process.child.id(),
@@ -216,7 +216,7 @@ impl Process {
             },
             Running::Adopted(process) | Running::Caged(process) => process.wait().await,
         };
-        // What the kernel started must not outlive it.
+        // The kernel's children must not outlive it.
         self.kill();
         if let Some(cage) = self.cage() {
             cage.release();
@@ -224,7 +224,7 @@ impl Process {
         reason
     }
 
-    /// Gives the process `grace` to end by itself, then SIGTERM, then SIGKILL.
+    /// Gives the process `grace` to exit by itself, then sends SIGTERM, then SIGKILL.
     pub(in crate::kernel) async fn end(&mut self, grace: Duration) -> ExitReason {
         let grace = match &self.running {
             Running::Started(_) | Running::Caged(_) => grace,
@@ -269,7 +269,7 @@ impl Log {
         let bytes = match self {
             Self::Memory { bytes, reader } => {
                 if let Some(reader) = reader.take() {
-                    // The pipe closes with the process; a surviving grandchild must not hold us up.
+                    // The pipe closes with the process; a surviving grandchild must not delay us.
                     let _ = tokio::time::timeout(Duration::from_millis(200), reader.join()).await;
                 }
                 bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,19 +1,19 @@
-//! Waiting for the end of a kernel, over many turns of the actor's loop.
+//! Waits for the end of a kernel across many turns of the actor's loop.
 //!
-//! The actor gives up waiting with each message that comes, and begins again. What is begun here goes on where it was:
-//! otherwise each message would cost a look at `/proc`, or a request to a gateway.
+//! The actor's `select!` cancels the wait with each message and starts it again. The future here is kept and resumed:
+//! otherwise each message would cost a read of `/proc`, or a request to a gateway.
 
 use std::fmt;
 use std::pin::Pin;
 
 use super::ExitReason;
 
-/// Waiting for an end.
+/// A wait in progress.
 #[derive(Default)]
 pub(in crate::kernel) struct Watch(Option<Pin<Box<dyn Future<Output = ExitReason> + Send>>>);
 
 impl Watch {
-    /// Waits for what `begin` waits for; that is asked for only if none is on its way. Cancel-safe.
+    /// Resumes the current wait, or starts one with `begin` if there is none. Cancel-safe.
     pub(in crate::kernel) async fn end<F>(&mut self, begin: impl FnOnce() -> F) -> ExitReason
     where
         F: Future<Output = ExitReason> + Send + 'static,

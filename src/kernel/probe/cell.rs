@@ -1,4 +1,4 @@
-//! One cell of the probe, run to its end and reduced to what can be told about it.
+//! Runs one cell of the probe and summarizes it.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::kernel::{
     ExecuteOptions, Execution, ExecutionEvent, Kernel, KernelError, OutputEvent, Verdict,
 };
 
-/// How much printed text is looked at: 20,000 numbers are 109 kB.
+/// Most printed text that is kept: 20,000 numbers are 109 kB.
 const MAX_TEXT: usize = 1 << 20;
-/// How many other outputs are kept.
+/// Most other outputs that are kept.
 const MAX_OUTPUTS: usize = 100;
 
 /// What a cell did.
@@ -16,30 +16,30 @@ const MAX_OUTPUTS: usize = 100;
 pub(super) struct Ran {
     /// How it ended; `None` if it could not be run.
     pub(super) verdict: Option<Verdict>,
-    /// What it wrote to stdout, the beginning of it.
+    /// The beginning of its stdout.
     pub(super) stdout: String,
     /// The same for stderr.
     pub(super) stderr: String,
     /// Displays, results and errors.
     pub(super) outputs: Vec<OutputEvent>,
-    /// Whether it said that output is missing.
+    /// Whether a loss of output was reported.
     pub(super) lost: bool,
-    /// The prompts that it asked with; `true` if the answer is not to be shown.
+    /// The prompts of its input requests; `true` if the answer is hidden.
     pub(super) asked: Vec<(String, bool)>,
     /// Why it could not be run.
     pub(super) refused: Option<KernelError>,
 }
 
-/// What to do with a question of the cell.
+/// How to answer the cell's input requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
-    /// Nobody is there.
+    /// Nobody can answer.
     Nobody,
-    /// This.
+    /// With this text.
     With(&'a str),
 }
 
-/// Runs `code`; it is stopped after `limit`.
+/// Runs `code` with the timeout `limit`.
 pub(super) async fn run(kernel: &Kernel, code: &str, answer: Answer<'_>, limit: Duration) -> Ran {
     let mut ran = Ran::default();
     match start(kernel, code, answer, Some(limit)).await {
@@ -65,7 +65,7 @@ pub(super) async fn start(
 }
 
 impl Ran {
-    /// Takes events until the end.
+    /// Processes events until the end.
     pub(super) async fn follow(
         &mut self,
         kernel: &Kernel,
@@ -76,7 +76,7 @@ impl Ran {
             if let ExecutionEvent::InputRequested(request) = &event {
                 self.asked.push((request.prompt.clone(), request.password));
                 if let Answer::With(text) = answer {
-                    // A kernel that is gone ends the execution.
+                    // If the kernel is gone, the execution ends.
                     let _ = kernel.reply(&execution.id, text.to_owned()).await;
                 }
             }
@@ -84,7 +84,7 @@ impl Ran {
         }
     }
 
-    /// Takes events until `text` was printed; `false` if the cell ended before.
+    /// Processes events until `text` was printed; `false` if the cell ended first.
     pub(super) async fn until_printed(&mut self, execution: &mut Execution, text: &str) -> bool {
         while let Some(event) = execution.next().await {
             self.take(event);
@@ -126,7 +126,7 @@ impl Ran {
         self.verdict == Some(Verdict::Ok)
     }
 
-    /// How it ended, in words.
+    /// How it ended, as text.
     pub(super) fn end(&self) -> String {
         match (&self.verdict, &self.refused) {
             (Some(verdict), _) => in_words(verdict),
@@ -135,7 +135,7 @@ impl Ran {
         }
     }
 
-    /// All text of all outputs that a person would see.
+    /// All text of all outputs that a user would see.
     pub(super) fn text(&self) -> String {
         let mut text = self.stdout.clone();
         for output in &self.outputs {
@@ -149,7 +149,7 @@ impl Ran {
     }
 }
 
-/// A verdict in words that are the same in every run.
+/// A verdict as text that is the same in every run.
 pub(super) fn in_words(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Ok => "ok".to_owned(),

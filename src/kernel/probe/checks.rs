@@ -1,6 +1,6 @@
-//! The checks, each a few cells and what they showed in words.
+//! The checks: each runs a few cells and describes the outcome.
 //!
-//! The words are the same in every run with the same kernel, so that tests can compare them; what varies is in the
+//! The description is the same in every run with the same kernel, so that tests can compare it; what varies is in the
 //! detail.
 
 use std::time::Duration;
@@ -12,21 +12,21 @@ use super::snippets::{Snippets, UNICODE};
 use super::{Finding, Grade};
 use crate::kernel::{Kernel, OutputEvent, Verdict};
 
-/// How long a cell may take that should take no time.
+/// Timeout of a cell that should take no time.
 const SHORT: Duration = Duration::from_secs(30);
 /// The same for 20,000 lines; bash_kernel sends each as a message.
 const LONG: Duration = Duration::from_mins(2);
 /// How long a cell may take to print its first line.
 const FIRST_LINE: Duration = Duration::from_secs(5);
-/// From its first line to its loop.
+/// Time between its first line and its loop.
 const INTO_THE_LOOP: Duration = Duration::from_millis(500);
 /// How long a cell may take to end after an interrupt.
 const STOP: Duration = Duration::from_secs(10);
 /// How often a cell is interrupted.
 const INTERRUPTS: u32 = 2;
-/// How long a cell may wait for a person that is not there until we call it a hang.
+/// How long a cell may wait for input that nobody gives before we call it a hang.
 const NOBODY: Duration = Duration::from_secs(10);
-/// How long a kernel may live on after code that kills it.
+/// How long a kernel may live after code that kills it.
 const DEATH: Duration = Duration::from_secs(15);
 
 /// How many lines are printed.
@@ -54,7 +54,7 @@ fn bad(ran: &Ran, what: &str) -> Option<Finding> {
     })
 }
 
-/// Variables live on between cells.
+/// Variables persist between cells.
 pub(super) async fn state(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let set = run(kernel, code.set.as_ref()?, Answer::Nobody, SHORT).await;
     if !set.is_ok() {
@@ -111,9 +111,10 @@ pub(super) async fn error(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
             finding(Grade::Limited, ran.end())
         }
         Some(Verdict::Error { .. }) => finding(Grade::Good, ran.end()),
-        Some(Verdict::Ok) if !ran.stderr.is_empty() || !ran.text().is_empty() => {
-            finding(Grade::Limited, "told as success; only its text says it")
-        }
+        Some(Verdict::Ok) if !ran.stderr.is_empty() || !ran.text().is_empty() => finding(
+            Grade::Limited,
+            "reported as success; only the text shows the error",
+        ),
         _ => bad(&ran, "no error"),
     }
 }
@@ -136,7 +137,7 @@ pub(super) async fn png(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// 20,000 lines arrive, or it is said that some did not.
+/// 20,000 lines arrive, or a loss is reported.
 pub(super) async fn lines(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.lines.as_ref()?, Answer::Nobody, LONG).await;
     let text = ran.text();
@@ -146,12 +147,12 @@ pub(super) async fn lines(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let (grade, observed) = match (complete, ran.lost, ran.is_ok()) {
         (true, false, true) => (Grade::Good, "complete"),
         (true, true, true) => (Grade::Limited, "complete, but marked as incomplete"),
-        (false, true, _) => (Grade::Limited, "some are missing, and it is said"),
+        (false, true, _) => (Grade::Limited, "some are missing, and reported"),
         (_, _, false) if ran.verdict == Some(Verdict::TimedOut) => {
             (Grade::Limited, "too slow: stopped when its time was up")
         }
         (_, _, false) => return bad(&ran, "did not end"),
-        (false, false, true) => (Grade::Bad, "some are missing, and nothing says it"),
+        (false, false, true) => (Grade::Bad, "some are missing, not reported"),
     };
     Some(Finding {
         grade,
@@ -169,11 +170,11 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
         Ok(execution) => execution,
         Err(error) => return finding(Grade::Bad, error.to_string()),
     };
-    // Some show what was printed only at the end; then it runs by now.
+    // Some kernels show printed text only at the end; then the loop runs by now.
     if let Ok(false) = timeout(FIRST_LINE, ran.until_printed(&mut execution, "go")).await {
         return bad(&ran, "the loop ended");
     }
-    // What prints `go` is not yet the loop.
+    // The line that prints `go` precedes the loop.
     tokio::time::sleep(INTO_THE_LOOP).await;
     let mut stopped = false;
     for _ in 0..INTERRUPTS {
@@ -206,12 +207,12 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
         }
         Verdict::Ok => finding(Grade::Limited, "stopped, but told as success"),
         Verdict::Error { .. } | Verdict::TimedOut | Verdict::Aborted => {
-            bad(&ran, "not told as an interrupt")
+            bad(&ran, "not reported as an interrupt")
         }
     }
 }
 
-/// A kernel that was killed is noticed, and starts again.
+/// A killed kernel is noticed and restarts.
 pub(super) async fn kill(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.kill.as_ref()?, Answer::Nobody, DEATH).await;
     match &ran.verdict {
@@ -228,7 +229,7 @@ pub(super) async fn kill(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// Code that ends its own process, as the language does it.
+/// Code that ends its own process, in the language's own way.
 pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     run(kernel, code.set.as_ref()?, Answer::Nobody, SHORT).await;
     let ran = run(kernel, code.exit.as_ref()?, Answer::Nobody, DEATH).await;
@@ -256,7 +257,7 @@ pub(super) async fn exit(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     }
 }
 
-/// Variables are lost although the kernel lives.
+/// Variables are lost although the kernel is alive.
 fn lost(ran: &Ran, end: &str) -> Option<Finding> {
     if ran.lost {
         finding(
@@ -264,10 +265,7 @@ fn lost(ran: &Ran, end: &str) -> Option<Finding> {
             format!("{end}; variables lost, and it is said"),
         )
     } else {
-        finding(
-            Grade::Bad,
-            format!("{end}; variables lost, and nothing says it"),
-        )
+        finding(Grade::Bad, format!("{end}; variables lost, not reported"))
     }
 }
 
@@ -299,7 +297,7 @@ pub(super) async fn restart(kernel: &Kernel, code: &Snippets) -> Option<Finding>
     finding(grade, again)
 }
 
-/// A question is asked, and the answer arrives.
+/// An input request is made, and the answer arrives.
 pub(super) async fn input(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.input.as_ref()?, Answer::With("Ada"), SHORT).await;
     let answered = ran.text().contains("hello Ada");
@@ -335,7 +333,7 @@ fn not_asked(ran: &Ran) -> Option<Finding> {
     }
 }
 
-/// A question when nobody is there fails at once.
+/// An input request that nobody can answer fails at once.
 pub(super) async fn nobody(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.input.as_ref()?, Answer::Nobody, NOBODY).await;
     match &ran.verdict {
@@ -348,7 +346,7 @@ pub(super) async fn nobody(kernel: &Kernel, code: &Snippets) -> Option<Finding> 
     }
 }
 
-/// Text of all planes arrives as it was.
+/// Text from all Unicode planes arrives unchanged.
 pub(super) async fn unicode(kernel: &Kernel, code: &Snippets) -> Option<Finding> {
     let ran = run(kernel, code.unicode.as_ref()?, Answer::Nobody, SHORT).await;
     if ran.text().contains(UNICODE) {
@@ -358,7 +356,7 @@ pub(super) async fn unicode(kernel: &Kernel, code: &Snippets) -> Option<Finding>
     }
 }
 
-/// Nothing does nothing.
+/// An empty cell does nothing.
 pub(super) async fn empty(kernel: &Kernel, _: &Snippets) -> Option<Finding> {
     let ran = run(kernel, "", Answer::Nobody, SHORT).await;
     if ran.is_ok() && ran.text().is_empty() && ran.outputs.is_empty() {

@@ -1,12 +1,12 @@
-//! What is run in each language, as data: `kernelspecs/<name>/probe.toml`, embedded in the binary.
+//! The probe's code for each language, as data: `kernelspecs/<name>/probe.toml`, embedded in the binary.
 
 use serde::Deserialize;
 
-/// The code for one language. What is not there is not checked.
+/// The code for one language. A check without code is skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snippets {
-    /// As kernels name it in `language_info.name`, whatever the case.
+    /// As in `language_info.name`, ignoring case.
     pub language: String,
     /// Sets a variable to 41.
     pub set: Option<String>,
@@ -25,17 +25,17 @@ pub struct Snippets {
     pub endless: Option<String>,
     /// Kills the kernel's process.
     pub kill: Option<String>,
-    /// Ends the process that runs the code, as the language does it.
+    /// Ends the process that runs the code, in the language's own way.
     pub exit: Option<String>,
     /// Asks `name? ` and prints `hello ` and the answer.
     pub input: Option<String>,
-    /// The same with an answer that is not shown.
+    /// The same with a hidden answer.
     pub password: Option<String>,
     /// Prints [`UNICODE`].
     pub unicode: Option<String>,
 }
 
-/// Two bytes, three bytes, four bytes in UTF-8.
+/// Characters of two, three and four bytes in UTF-8.
 pub(super) const UNICODE: &str = "größe 漢字 🦀";
 
 const EMBEDDED: [&str; 8] = [
@@ -50,11 +50,11 @@ const EMBEDDED: [&str; 8] = [
 ];
 
 impl Snippets {
-    /// Those for a language; none of any kind if we do not know it.
+    /// The snippets for a language; empty if it is unknown.
     pub fn of(language: &str) -> Self {
         EMBEDDED
             .iter()
-            // Whether they can be read is tested below.
+            // A test below checks that they can be parsed.
             .filter_map(|text| toml::from_str::<Self>(text).ok())
             .find(|snippets| snippets.language.eq_ignore_ascii_case(language))
             .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The five sockets that front ends see, and the few messages that we make ourselves.
+//! The five sockets that front ends connect to, and the few messages that we send ourselves.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -22,9 +22,9 @@ use crate::kernel::command::Tapped;
 pub struct ProxyError {
     /// Which socket.
     pub socket: &'static str,
-    /// Where.
+    /// Its address.
     pub endpoint: Endpoint,
-    /// What the system said.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
@@ -77,7 +77,7 @@ impl Front {
             welcome: welcome(own.clone(), signer.clone()),
         };
         Ok(Self {
-            // First, so that a front end that can ask can also listen.
+            // First, so that a front end that can send a request can also listen.
             iopub: listen(Socket::Channel(Channel::IoPub), "iopub", publisher).await?,
             stdin: router(Channel::Stdin).await?,
             control: router(Channel::Control).await?,
@@ -88,7 +88,7 @@ impl Front {
         })
     }
 
-    /// Passes on what comes from the kernel, until it ends.
+    /// Passes on messages from the kernel until it ends.
     pub(super) async fn pass_on(
         &self,
         mut from_kernel: mpsc::Receiver<Tapped>,
@@ -141,7 +141,7 @@ impl Front {
         self.iopub.publish(sealed).await;
     }
 
-    /// Lets what is queued go out and closes the connections; the sockets close when this is dropped.
+    /// Flushes the queues and closes the connections; the sockets close when this is dropped.
     pub(super) async fn close(&self) {
         tokio::join!(
             self.iopub.close(),
@@ -171,13 +171,13 @@ impl Front {
     }
 }
 
-/// Notes who sent a request.
+/// Remembers who sent a request.
 pub(super) fn note(routes: &Mutex<Routes>, header: &Header, identity: Identity) {
     let mut routes = routes.lock().unwrap_or_else(PoisonError::into_inner);
     routes.note(header, identity);
 }
 
-/// JEP 65: a new subscription is told that it is live.
+/// JEP 65: tells a new subscriber that its subscription is live.
 fn welcome(own: Own, signer: Signer) -> Welcome {
     Box::new(move |topic| {
         let content = json!({"subscription": String::from_utf8_lossy(topic)});

@@ -1,15 +1,14 @@
-//! Many front ends on one kernel, as connections of a server that already checked who they are (`server::jupyter`).
+//! Many front ends on one kernel, as connections of a server that has already authenticated them (`server::jupyter`).
 //!
 //! Invariants:
-//! - As for the proxy's sockets: messages pass byte for byte and in the order of their channel.
+//! - As with the proxy's sockets, messages pass byte for byte and in the order of their channel.
 //! - Replies go to the client whose message they answer, iopub goes to all.
-//! - The kernel's queue is bounded, and so is each client's, by bytes. Beside an owner nobody waits for a client that
-//!   takes nothing: it is cut. Without one the kernel waits for `running::PATIENCE`, so that a client that is only slow loses
-//!   nothing.
-//! - While the last client is away, what it would have got is kept for its session, bounded ([`parked`]).
+//! - The kernel's queue is bounded, and so is each client's, in bytes. With an owner, a client whose queue is full is
+//!   disconnected at once. Without one the kernel waits for `running::PATIENCE`, so that a slow client loses nothing.
+//! - While no client is connected, messages are kept for the session of the last one, bounded ([`parked`]).
 //!
-//! A kernel may have an owner, a session of ours. Then code is handed to the owner, who runs it as its own cell, and what
-//! would interrupt or end the kernel is the owner's to decide.
+//! A kernel may have an owner, a session of ours. Then code is handed to the owner, who runs it as its own cell, and
+//! the owner decides about interrupts and shutdown.
 
 mod client;
 mod parked;
@@ -29,22 +28,22 @@ use client::Seat;
 pub use client::{HubClient, HubSender, Queued};
 use running::Running;
 
-/// What clients and the server want; more waits with them.
+/// Most requests of clients and the server in the queue; senders wait if it is full.
 const ASKS: usize = 64;
 
-/// Who decides what a kernel does.
+/// Who controls a kernel.
 #[derive(Debug)]
 pub enum HubOwner {
-    /// Nobody but its clients.
+    /// Only its clients.
     Nobody,
-    /// Somebody who gets the requests that are theirs to carry out. One that is full refuses code.
+    /// A session that receives the requests to carry out. If its queue is full, code is refused.
     Session(mpsc::Sender<OwnerRequest>),
 }
 
-/// What a client wants of a kernel's owner, and what the owner must know.
+/// A request to, or a notice for, the owner of a kernel.
 #[derive(Debug)]
 pub enum OwnerRequest {
-    /// Run this code, and give `request` to the kernel for it.
+    /// Run this code by sending `request` to the kernel.
     Execute {
         /// The execute_request.
         request: RawMessage,
@@ -52,37 +51,37 @@ pub enum OwnerRequest {
         msg_id: String,
         /// Its code.
         code: String,
-        /// Whether code that waits behind it does not run if it fails.
+        /// Whether a failure aborts the code queued behind it.
         stops_on_error: bool,
     },
     /// The kernel answered such a request.
     Replied {
-        /// Which.
+        /// Its `msg_id`.
         msg_id: String,
         /// Whether it failed.
         failed: bool,
     },
-    /// A line for the code that waits for one.
+    /// The input that running code waits for.
     Input(String),
-    /// Interrupt what runs.
+    /// Interrupt the running code.
     Interrupt,
 }
 
-/// A handle; clones share the hub, which ends with the last of them and of its clients.
+/// A handle; clones share the hub, which ends when the last clone and the last client are gone.
 #[derive(Debug, Clone)]
 pub struct Hub {
     asks: mpsc::Sender<Ask>,
     activity: Arc<Mutex<HubActivity>>,
 }
 
-/// What is known of a shared kernel.
+/// The state of a shared kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubActivity {
-    /// As the protocol names it: `starting`, `idle`, `busy`, `restarting`, `dead`.
+    /// Protocol name: `starting`, `idle`, `busy`, `restarting`, `dead`.
     pub state: &'static str,
-    /// When anything came or went last.
+    /// When the last message passed.
     pub last: SystemTime,
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub connections: usize,
 }
 
@@ -107,7 +106,7 @@ enum Ask {
         channel: Channel,
         message: RawMessage,
     },
-    /// The owner does not run this.
+    /// The owner will not run this.
     Abort(RawMessage),
     Restarting,
     Close,
@@ -135,7 +134,7 @@ impl Hub {
         Kernel::launch_within(options, limits()).await
     }
 
-    /// From now on this is the kernel. What is returned ends when nothing more comes from it.
+    /// Makes this the hub's kernel. The returned receiver resolves when nothing more comes from it.
     pub async fn attach(&self, kernel: Kernel) -> oneshot::Receiver<()> {
         let (attached, is_attached) = oneshot::channel();
         let (detached, ends) = oneshot::channel();
@@ -145,13 +144,13 @@ impl Hub {
             detached,
         })
         .await;
-        // A hub that is closed has dropped both.
+        // A closed hub has dropped both.
         let _ = is_attached.await;
         ends
     }
 
-    /// A client of `session`, which is told what it missed since it was here last. One that is still connected under the
-    /// same name is replaced. `None` if the hub is closed.
+    /// Adds a client of `session` and sends it what it missed since it was last connected. Replaces one still connected
+    /// under the same name. `None` if the hub is closed.
     pub async fn join(&self, session: &str) -> Option<HubClient> {
         let (client, seat) = HubClient::new(session, self.asks.clone());
         let (joined, joins) = oneshot::channel();
@@ -165,7 +164,7 @@ impl Hub {
         joins.await.ok().map(|()| client)
     }
 
-    /// The owner does not run `request`: its client is told so.
+    /// Tells the client that the owner will not run its `request`.
     pub async fn abort(&self, request: RawMessage) {
         self.ask(Ask::Abort(request)).await;
     }
@@ -175,24 +174,24 @@ impl Hub {
         self.ask(Ask::Restarting).await;
     }
 
-    /// Cuts all clients, and takes no more.
+    /// Disconnects all clients and stops accepting new ones.
     pub async fn close(&self) {
         self.ask(Ask::Close).await;
     }
 
-    /// Waits until it takes no more.
+    /// Waits until the hub is closed.
     pub async fn closed(&self) {
         self.asks.closed().await;
     }
 
-    /// What is known of it.
+    /// Its current state.
     pub fn activity(&self) -> HubActivity {
         let activity = self.activity.lock();
         activity.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn ask(&self, ask: Ask) {
-        // A hub that is closed has nobody to tell.
+        // A closed hub does not need it.
         let _ = self.asks.send(ask).await;
     }
 }

@@ -1,14 +1,15 @@
-//! The kernel's side of the protocol: front ends connect to us, and what they ask goes to a real kernel through our
-//! own client, and back. So other people's test suites and front ends exercise that client.
+//! The kernel's side of the protocol: front ends connect to us, and we pass their requests to a real kernel through our
+//! own client, and the answers back. So other projects' test suites and front ends exercise that client.
 //!
 //! Invariants:
-//! - Messages pass byte for byte: header, parent, metadata, content, buffers. Only the signature is made anew, for each
-//!   side has its own key, and identities are those of the side that a message goes to.
-//! - The order of each channel is kept. Nothing is dropped for a front end that reads; a full budget stops us reading
-//!   from the kernel (see `link`).
-//! - What our client asks for itself (readiness, fences) is not seen by front ends.
+//! - Messages pass byte for byte: header, parent, metadata, content, buffers. Only the signature is made anew, because
+//!   each side has its own key, and identities are those of the receiving side.
+//! - The order of each channel is kept. Nothing is dropped for a front end that reads; if the budget is used up we stop
+//!   reading from the kernel (see `link`).
+//! - Front ends do not see our client's own requests (readiness, fences).
 //!
-//! Not passed on but done: `interrupt_request` for a kernel whose kernelspec wants signals, and the heartbeat.
+//! Handled here instead of passed on: `interrupt_request` for a kernel whose kernelspec wants signals, and the
+//! heartbeat.
 
 mod front;
 pub(super) mod hub;
@@ -33,36 +34,36 @@ use routes::Routes;
 
 pub use front::ProxyError;
 
-/// Requests that wait for the kernel; more stay in the front ends' sockets.
+/// Most requests queued for the kernel; more stay in the front ends' sockets.
 const REQUESTS: usize = 64;
 
-/// The open sockets of a kernel that is still to be started.
+/// The open sockets of a kernel that has not started yet.
 pub struct Proxy {
     front: Front,
     requests: mpsc::Receiver<(Channel, RawMessage)>,
 }
 
-/// What the process that is the proxy is asked to do.
+/// What the proxy's process asks it to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyAsk {
-    /// Interrupt what runs (SIGINT).
+    /// Interrupt the running code (SIGINT).
     Interrupt,
-    /// End, and the kernel with us.
+    /// Shut down the kernel and then the proxy.
     End,
 }
 
 /// Why a proxy ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyEnd {
-    /// A front end wanted it, or [`ProxyAsk::End`].
+    /// A front end requested it, or [`ProxyAsk::End`].
     Requested,
     /// The real kernel died; front ends were told.
     Died(ExitReason),
 }
 
 impl Proxy {
-    /// Opens the sockets of `connection`. What is asked before [`Proxy::serve`] waits. `username` is for the headers of
-    /// the few messages that are our own.
+    /// Opens the sockets of `connection`. Requests that come before [`Proxy::serve`] are queued. `username` is for the
+    /// headers of the few messages that are our own.
     ///
     /// # Errors
     /// [`ProxyError`], with all sockets closed again.
@@ -72,8 +73,7 @@ impl Proxy {
         Ok(Self { front, requests })
     }
 
-    /// Starts the real kernel and serves front ends until it has ended. Nobody asking any more means
-    /// [`ProxyAsk::End`].
+    /// Starts the real kernel and serves front ends until it ends. Closing `asks` means [`ProxyAsk::End`].
     ///
     /// # Errors
     /// [`KernelError`] if it cannot be started.
@@ -128,7 +128,7 @@ impl Proxy {
     }
 }
 
-/// A front end shall get what it would get from the kernel itself, within reason.
+/// Limits under which a front end gets what the kernel itself would send it, within reason.
 pub(super) fn limits() -> GuardLimits {
     GuardLimits {
         frame: 120 << 20,
@@ -142,7 +142,7 @@ async fn end_asked(asks: &mut mpsc::Receiver<ProxyAsk>) {
     while let Some(ProxyAsk::Interrupt) = asks.recv().await {}
 }
 
-/// The way from front ends to the kernel.
+/// Passes requests from front ends to the kernel.
 struct Back<'a> {
     kernel: &'a TapSender,
     interrupt_mode: InterruptMode,
@@ -157,7 +157,7 @@ enum Next {
 }
 
 impl Back<'_> {
-    /// Passes requests on until somebody wants the kernel to end.
+    /// Passes requests on until the kernel is to end.
     async fn handle(
         &mut self,
         requests: &mut mpsc::Receiver<(Channel, RawMessage)>,
@@ -201,9 +201,9 @@ impl Back<'_> {
             self.front.publish_status("idle", Some(&request)).await;
             return Next::Request;
         }
-        // A dead kernel closes the way out too; that ends us.
+        // A dead kernel also ends its outgoing messages, which ends us.
         let _ = self.kernel.send(channel, request).await;
-        // Old front ends ask on shell.
+        // Old front ends send it on shell.
         if header.msg_type == "shutdown_request" {
             Next::End
         } else {

@@ -1,4 +1,4 @@
-//! The few messages that a front end gets from us and not from the kernel.
+//! The few messages to front ends that come from us, not from the kernel.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::jupyter::message::Message;
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::ready::now;
 
-/// What our own messages have in common.
+/// Common header fields of our own messages.
 #[derive(Debug, Clone)]
 pub(super) struct Own {
     session: String,
@@ -15,7 +15,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// `username` is for their headers.
+    /// `username` is for the headers.
     pub(super) fn new(username: &str) -> Self {
         Self {
             session: uuid::Uuid::new_v4().to_string(),
@@ -23,7 +23,7 @@ impl Own {
         }
     }
 
-    /// A message about `request`, or about nothing.
+    /// A message whose parent is `request`, if any.
     pub(super) fn message(
         &self,
         msg_type: &str,

@@ -1,7 +1,7 @@
-//! Who asked what: an answer must go back to the peer that asked, and the kernel knows only us.
+//! Remembers who sent which request: an answer must go back to the peer that asked, and the kernel knows only us.
 //!
-//! Bounded: the oldest requests are forgotten, for many (a widget's comm messages) are never answered. An answer to a
-//! forgotten request goes to where the requester's session was last seen, so a long-running cell keeps its reply.
+//! Bounded: the oldest requests are forgotten, because many (a widget's comm messages) are never answered. An answer to
+//! a forgotten request goes to the peer that last used the requester's session, so a long-running cell keeps its reply.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,15 +9,15 @@ use bytes::Bytes;
 
 use crate::jupyter::message::Header;
 
-/// Requests that are remembered.
+/// Most requests remembered.
 const REQUESTS: usize = 4096;
-/// Sessions that are remembered.
+/// Most sessions remembered.
 const SESSIONS: usize = 256;
 
 /// The identity frames of a requester.
 pub(super) type Identity = Vec<Bytes>;
 
-/// What is remembered of requests.
+/// Senders by request and by session.
 #[derive(Debug)]
 pub(super) struct Routes {
     requests: Bounded,
@@ -34,7 +34,7 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// Notes that `header` came from `identity`.
+    /// Remembers that `header` came from `identity`.
     pub(super) fn note(&mut self, header: &Header, identity: Identity) {
         if !header.session.is_empty() {
             self.sessions.put(&header.session, identity.clone());
@@ -42,7 +42,7 @@ impl Routes {
         self.requests.put(&header.msg_id, identity);
     }
 
-    /// Who sent `parent`.
+    /// The sender of `parent`.
     pub(super) fn find(&self, parent: &Header) -> Option<&Identity> {
         self.requests
             .get(&parent.msg_id)
@@ -50,7 +50,7 @@ impl Routes {
     }
 }
 
-/// A table of the last `capacity` new keys.
+/// A table of the last `capacity` keys inserted.
 #[derive(Debug)]
 struct Bounded {
     capacity: usize,

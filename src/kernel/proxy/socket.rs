@@ -1,8 +1,8 @@
-//! A listening socket of a kernel and the front ends that are connected to it: ROUTER, XPUB or an echo.
+//! A listening kernel socket and the front ends connected to it: ROUTER, XPUB or an echo.
 //!
-//! Invariants: each peer has its own short queue; a peer that takes nothing for [`STALL`] is cut off, so that it can
-//! hold up the others no longer than that; nothing is dropped for a peer that still takes. What arrives is verified
-//! before it is queued, so that strangers cannot fill a queue.
+//! Invariants: each peer has its own short queue; a peer that takes nothing for [`STALL`] is disconnected, so it delays
+//! the others no longer than that; nothing is dropped for a peer that still takes. Incoming messages are verified
+//! before they are queued, so that strangers cannot fill a queue.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,20 +28,20 @@ use crate::task::{self, Task};
 
 /// How long a peer may take no byte of what is sent to it.
 const STALL: Duration = Duration::from_secs(10);
-/// Messages that wait for one peer. Their bytes are bounded where they come from (`link`).
+/// Most messages queued for one peer. Their bytes are bounded at the source (`link`).
 const QUEUE: usize = 1024;
-/// Connections to one socket.
+/// Most connections to one socket.
 const PEERS: usize = 512;
-/// Subscriptions of one peer.
+/// Most subscriptions of one peer.
 const TOPICS: usize = 64;
-/// After a failed accept, for example with no file descriptors left.
+/// Delay after a failed accept, for example when no file descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// How long what is queued may take to go out when a socket closes.
+/// How long flushing the queues may take when a socket closes.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What a socket does with what it gets.
+/// What a socket does with incoming messages.
 pub(super) enum SocketRole {
-    /// Requests of front ends go to the queue, verified, with the peer's identity as first frame of the prefix.
+    /// Verifies requests and queues them, with the peer's identity as the first frame of the prefix.
     Router {
         channel: Channel,
         signer: Signer,
@@ -49,14 +49,14 @@ pub(super) enum SocketRole {
     },
     /// Peers subscribe; each new subscription is answered with the frames of `welcome(topic)`.
     Publisher { welcome: Welcome },
-    /// Everything comes back: the heartbeat.
+    /// Sends everything back: the heartbeat.
     Echo,
 }
 
-/// Makes the frames that greet a new subscription to a topic.
+/// Makes the frames that answer a new subscription to a topic.
 pub(super) type Welcome = Box<dyn Fn(&[u8]) -> Vec<Bytes> + Send + Sync>;
 
-/// A message on its way to peers, with the bytes that it holds of the budget until all have it.
+/// A message to peers. Holds its share of the budget until all have it.
 pub(super) struct Sealed {
     frames: Vec<Bytes>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -95,7 +95,7 @@ impl Listening {
         Ok(Self { peers, _task: task })
     }
 
-    /// Sends to the peer of that identity. Returns whether there is one.
+    /// Sends to the peer with that identity. Returns whether there is one.
     pub(super) async fn send_to(&self, identity: &[u8], message: Arc<Sealed>) -> bool {
         let queue = self.peers.lock().get(identity).and_then(Peer::queue);
         match queue {
@@ -115,12 +115,12 @@ impl Listening {
             .filter_map(Peer::queue)
             .collect();
         for queue in queues {
-            // A peer that has gone meanwhile misses nothing it could have seen.
+            // A peer that has just gone misses nothing it could have seen.
             let _ = queue.send(Arc::clone(&message)).await;
         }
     }
 
-    /// Lets what is queued go out, then closes the connections.
+    /// Flushes the queues, then closes the connections.
     pub(super) async fn close(&self) {
         for peer in self.peers.lock().values_mut() {
             peer.queue = None;
@@ -143,7 +143,7 @@ struct Peers {
 
 struct Peer {
     serial: u64,
-    /// None: the connection closes as soon as the queue is empty.
+    /// `None`: the connection closes as soon as the queue is empty.
     queue: Option<mpsc::Sender<Arc<Sealed>>>,
     topics: Vec<Bytes>,
 }
@@ -171,7 +171,7 @@ async fn accept(listener: Listener, peers: Arc<Peers>) {
 }
 
 impl Peers {
-    /// From handshake to the end of one connection.
+    /// Serves one connection from the handshake to its end.
     async fn serve(&self, reader: Reading, mut writer: Writing) {
         let mut reader = BufReader::new(reader);
         let socket_type = match self.kind {
@@ -180,7 +180,7 @@ impl Peers {
         };
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let identity = match zmtp::shake_hands(&mut reader, &mut writer, socket_type).await {
-            // As libzmq names peers without a name: a zero byte first, which no front end's own identity has.
+            // Named as libzmq names anonymous peers: a leading zero byte, which no front end's own identity has.
             Ok(identity) if identity.is_empty() => {
                 [&[0], serial.to_be_bytes().as_slice()].concat().into()
             }
@@ -191,7 +191,7 @@ impl Peers {
             }
         };
         let (queue, queued) = mpsc::channel(QUEUE);
-        // Weakly: the queue ends with its entry in the table.
+        // Weak: the queue ends with its entry in the table.
         let own_queue = queue.downgrade();
         let (answers, to_answer) = mpsc::channel(4);
         let peer = Peer {
@@ -199,7 +199,7 @@ impl Peers {
             queue: Some(queue),
             topics: Vec::new(),
         };
-        // A peer that comes again under its name takes its own place.
+        // A peer that reconnects under its name replaces itself.
         self.lock().insert(identity.clone(), peer);
         let ended = tokio::select! {
             ended = self.read(&mut reader, &identity, serial, own_queue, answers) => ended,
@@ -229,7 +229,7 @@ impl Peers {
             let frames = match zmtp::read(reader).await? {
                 Received::Message(frames) => frames,
                 Received::Ping(answer) => {
-                    // Full: it asks faster than it reads answers.
+                    // Full: it pings faster than it reads the answers.
                     let _ = answers.try_send(answer);
                     continue;
                 }
@@ -270,7 +270,7 @@ impl Peers {
         }
     }
 
-    /// Notes or forgets a subscription; a new one is given back.
+    /// Adds or removes a subscription; returns the topic of a new one.
     fn subscribe(&self, identity: &Bytes, serial: u64, frames: &[Bytes]) -> Option<Bytes> {
         let [frame] = frames else {
             return None;
@@ -331,12 +331,12 @@ impl Listener {
     async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         match endpoint {
             Endpoint::Tcp(host, port) => {
-                // As libzmq has it, `*` is every address.
+                // As in libzmq, `*` means every address.
                 let host = if host == "*" { "0.0.0.0" } else { host };
                 TcpListener::bind((host, *port)).await.map(Self::Tcp)
             }
             Endpoint::Ipc(path) => {
-                // A kernel before us under the same connection file has left its socket.
+                // An earlier kernel with the same connection file has left its socket.
                 if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
                     std::fs::remove_file(path)?;
                 }
@@ -365,7 +365,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Failing leaves a dead socket file where jupyter_client looks for one.
+            // A failure leaves a dead socket file where jupyter_client looks for one.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,9 +1,10 @@
 //! The listening side of ZMTP 3 (RFC 23), NULL mechanism, over any byte stream: handshake, then whole messages.
 //!
-//! Why not `zeromq`: its sockets set aside as much memory as a frame header announces, drop what a subscriber does not
-//! take, and do not say who has subscribed. Here memory grows with the bytes that come, and every write has an end.
+//! Why not `zeromq`: its sockets allocate as much memory as a frame header announces, drop what a subscriber does not
+//! take, and do not report who has subscribed. Here memory grows with the bytes received, and every write has a
+//! timeout.
 //!
-//! We announce version 3.0, so that subscriptions come as messages, as every client can send them.
+//! We announce version 3.0, so that subscriptions come as messages, which every client can send.
 
 use std::io;
 use std::time::Duration;
@@ -14,11 +15,11 @@ use tokio::time::timeout;
 
 use crate::kernel::zmtp::{COMMAND, COMMAND_LIMIT, GREETING, Head, pong, push_head};
 
-/// Bytes of one message of a front end: as much as our guard takes from a kernel.
+/// Most bytes of one message of a front end: as many as our guard accepts from a kernel.
 const MESSAGE_BYTES: u64 = 80 << 20;
-/// Frames of one message.
+/// Most frames of one message.
 const FRAMES: usize = 1024;
-/// What is written at once, and must be taken in the time that is set for it.
+/// Bytes per write; the time limit applies to each.
 const CHUNK: usize = 256 * 1024;
 /// How long the handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const SHORTEST_HEAD: usize = 2;
 const LONGEST_HEAD: usize = 9;
 
-/// Why a connection was given up.
+/// Why a connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// The peer has gone, or the system failed.
@@ -36,10 +37,10 @@ pub(super) enum Broken {
     /// Not ZMTP 3 with the NULL mechanism.
     #[error("the peer does not speak ZMTP 3 without encryption")]
     Protocol,
-    /// It sent more than we take.
+    /// It sent more than we accept.
     #[error("a message of more than {MESSAGE_BYTES} bytes or {FRAMES} frames")]
     TooLarge,
-    /// It did not shake hands, or took nothing of what was sent to it.
+    /// It did not shake hands, or did not read what was sent to it.
     #[error("the peer did nothing for {0:?}")]
     Stalled(Duration),
 }
@@ -49,11 +50,11 @@ pub(super) enum Broken {
 pub(super) enum Received {
     /// The frames of a message.
     Message(Vec<Bytes>),
-    /// A question whether we live; the frame that answers it.
+    /// A ping; holds the frame that answers it.
     Ping(Bytes),
 }
 
-/// Shakes hands as a socket of type `socket_type` and returns the peer's identity, which may be empty.
+/// Does the handshake for a socket of type `socket_type` and returns the peer's identity, which may be empty.
 pub(super) async fn shake_hands(
     reader: &mut (impl AsyncRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
@@ -97,7 +98,7 @@ pub(super) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Receiv
                 return Err(Broken::TooLarge);
             }
             let command = body(reader, head.length).await?;
-            // Between the frames of a message nobody can be answered; then the peer asks again.
+            // A ping between the frames of a message cannot be answered; the peer will ping again.
             if let Some(data) = command.strip_prefix(b"\x04PING")
                 && frames.is_empty()
             {
@@ -116,7 +117,7 @@ pub(super) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Receiv
     }
 }
 
-/// Writes a message. A peer that takes nothing of it for `stall` is given up.
+/// Writes a message. Gives up on a peer that takes no bytes for `stall`.
 pub(super) async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     frames: &[Bytes],
@@ -125,7 +126,7 @@ pub(super) async fn write(
     let mut together = Vec::with_capacity(1024);
     for (n, frame) in frames.iter().enumerate() {
         push_head(&mut together, frame.len(), n + 1 == frames.len());
-        // Large frames go out as they are; small ones together.
+        // Large frames are written directly; small ones together.
         if frame.len() > CHUNK / 16 {
             write_bytes(writer, &together, stall).await?;
             together.clear();
@@ -137,7 +138,7 @@ pub(super) async fn write(
     write_bytes(writer, &together, stall).await
 }
 
-/// Writes the bytes of a frame that is whole already, an answer of [`Received::Ping`].
+/// Writes the bytes of a complete frame, the answer of [`Received::Ping`].
 pub(super) async fn write_bytes(
     writer: &mut (impl AsyncWrite + Unpin),
     bytes: &[u8],
@@ -154,7 +155,7 @@ pub(super) async fn write_bytes(
 async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> Result<Head, Broken> {
     let mut bytes = [0; LONGEST_HEAD];
     let mut read = 0;
-    // As much as the shorter header has, then as much as the longer one has.
+    // First the length of the shorter header, then that of the longer one.
     for size in [SHORTEST_HEAD, LONGEST_HEAD] {
         reader.read_exact(&mut bytes[read..size]).await?;
         read = size;
@@ -166,7 +167,7 @@ async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> Result<Head, Broken
     Err(Broken::Protocol)
 }
 
-/// Exactly `length` bytes; memory grows as they come.
+/// Reads exactly `length` bytes; memory grows as they come.
 async fn body(reader: &mut (impl AsyncRead + Unpin), length: u64) -> Result<Bytes, Broken> {
     let mut body = Vec::new();
     let read = reader.take(length).read_to_end(&mut body).await?;
@@ -177,17 +178,17 @@ async fn body(reader: &mut (impl AsyncRead + Unpin), length: u64) -> Result<Byte
     }
 }
 
-/// The command READY of a listening socket.
+/// The READY command of a listening socket.
 fn ready(socket_type: &str) -> Vec<u8> {
     let mut body = b"\x05READY\x0bSocket-Type".to_vec();
-    // Names of socket types have few letters.
+    // Names of socket types are short.
     body.extend([0, 0, 0, u8::try_from(socket_type.len()).unwrap_or_default()]);
     body.extend_from_slice(socket_type.as_bytes());
     let length = u8::try_from(body.len()).unwrap_or_default();
     [&[COMMAND, length], body.as_slice()].concat()
 }
 
-/// The property `Identity` of the command READY.
+/// The `Identity` property of a READY command.
 fn identity(command: &Bytes) -> Result<Bytes, Broken> {
     let mut rest = command.strip_prefix(b"\x05READY").ok_or(Broken::Protocol)?;
     let mut identity = Bytes::new();

@@ -1,4 +1,4 @@
-//! What is taken out, what stays, and how pieces are put together.
+//! Which text is redacted, which is kept, and how pieces are joined.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn known_values_are_taken_out() {
 #[test]
 fn forms_are_taken_out_where_they_are_asked_for() {
     let redactor = Redactor::default();
-    // In pieces, so that nobody who looks for secrets in sources finds these.
+    // Split, so that scanners for secrets in source code do not find these.
     let random = "a1B2c3D4e5".repeat(4);
     let github = format!("{}{random}", "ghp_");
     let amazon = format!("{}{}", "AKIA", "ABCDEFGH12345678");
@@ -101,7 +101,7 @@ fn a_secret_in_pieces_is_found() {
         }
         shown += &stream.end();
         assert!(!shown.contains("hunter2-hunter3"), "{length}: {shown}");
-        // What was shown before it could be known is three characters at most.
+        // At most three characters were shown before it was recognized.
         assert!(!shown.contains("hunt"), "{length}: {shown}");
         assert!(
             shown.contains("x ") && shown.contains(" y "),
@@ -140,7 +140,7 @@ fn strings_of_json_are_looked_into() {
     assert_eq!(value["b"]["c"], "https://u:[redacted]@h");
 }
 
-/// Each byte is looked at a few times, whatever the text is made of.
+/// Each byte is looked at only a few times, whatever the text contains.
 #[test]
 fn long_texts_are_read_once() {
     let redactor = redactor();

@@ -1,4 +1,4 @@
-//! One running execution: what it has said so far, and what that comes to in the end.
+//! One running execution: what the kernel has said about it, and the verdict that follows.
 
 use std::time::Duration;
 
@@ -10,50 +10,49 @@ use crate::jupyter::message::Header;
 use crate::kernel::execution::{ExecutionEvent, Outcome, OutputEvent, Verdict};
 use crate::kernel::quirks::Quirks;
 
-/// Silence on iopub after a reply before we ask whether `idle` was lost.
+/// How long iopub may be silent after a reply before we ask whether `idle` was lost.
 const QUIET: Duration = Duration::from_secs(1);
 /// How long a reply may come after `idle`.
 const REPLY_WAIT: Duration = Duration::from_secs(5);
-/// Once an output has come after `idle`, how long the next one may take.
+/// After an output that came after `idle`, how long the next one may take.
 const MORE_LATE_OUTPUTS: Duration = Duration::from_secs(2);
-/// Kernels send what was printed before they ask for input, but over another socket, which may be read later.
+/// Kernels send printed text before they ask for input, but over another socket, which may be read later.
 const SAME_TIME: Duration = Duration::from_millis(20);
-/// A question is not put off any longer for what comes without end.
+/// Longest delay of an input request while outputs keep coming.
 const ASKED_AT_LAST: Duration = Duration::from_secs(1);
-/// How long code that was interrupted before it began may run until it is interrupted again.
+/// How long code that was interrupted before it began may run before it is interrupted again.
 const INTERRUPTED_EARLY: Duration = Duration::from_millis(100);
-/// Lines of input that a cell may ask for.
+/// Most input requests of one cell.
 const QUESTIONS: u32 = 100_000;
 
-/// Why a cell was to stop.
+/// Why a cell was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     None,
     Requested,
     TimeUp,
-    /// The kernel came to a limit: the cell fails, and who wrote it goes on.
+    /// The kernel hit a limit: the cell counts as failed.
     Limit,
 }
 
-/// What becomes of an input request.
+/// What happens to an input request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stdin {
-    /// Somebody is asked.
+    /// Somebody can answer.
     Asked,
-    /// Nobody is there: it will be refused.
+    /// Nobody can answer: it will be refused.
     Closed,
-    /// It was refused, with these words, and the code was told so often.
+    /// It was refused with this text, in this many attempts so far.
     Refused { why: String, times: u32 },
 }
 
-/// Whether the kernel has said that it runs the code (`execute_input`).
+/// Whether the kernel has announced that it runs the code (`execute_input`).
 ///
-/// A signal that comes earlier may meet a kernel that ignores it, as ipykernel does between cells, or strike ipykernel
-/// itself instead of the code.
+/// An earlier signal may be ignored, as ipykernel does between cells, or hit ipykernel itself instead of the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
     Waits,
-    /// An interrupt was sent meanwhile, which may be lost.
+    /// An interrupt was sent meanwhile and may be lost.
     WaitsInterrupted,
     Done,
 }
@@ -69,11 +68,11 @@ impl Begin {
 /// Whether outputs may still come after reply and `idle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settling {
-    /// No, or it was waited for long enough.
+    /// No, or we have waited long enough.
     Done,
     /// Perhaps.
     Waits,
-    /// One came, so there are more.
+    /// One came, so there may be more.
     Late,
 }
 
@@ -86,7 +85,7 @@ impl Settling {
         }
     }
 
-    /// An output came, `late` if after `idle`.
+    /// An output came; `late` if after `idle`.
     pub(super) fn seen(&mut self, late: bool) {
         if late && *self == Self::Waits {
             *self = Self::Late;
@@ -99,7 +98,7 @@ impl Entry {
         let _ = self.events.send((event, None));
     }
 
-    /// When its time is up; a time beyond all clocks never is.
+    /// When its time is up; never, if that is too far away for the clock.
     pub(super) fn time_up(&self, now: Instant) -> Option<(Instant, Wake)> {
         Some((now.checked_add(self.timeout?)?, Wake::TimeUp))
     }
@@ -107,14 +106,14 @@ impl Entry {
     pub(super) fn start(&mut self, now: Instant) {
         if !self.started {
             self.started = true;
-            // While somebody is asked time does not run.
+            // The timeout is suspended while the user is asked.
             if self.input.is_none() {
                 self.wake = self.time_up(now);
             }
         }
     }
 
-    /// The code runs from now on. If it was interrupted before, it is so again.
+    /// The code runs from now on. If it was interrupted before, it will be interrupted again.
     pub(super) fn begin(&mut self, now: Instant) {
         self.start(now);
         let lost = self.begin == Begin::WaitsInterrupted && self.reply.is_none();
@@ -136,12 +135,13 @@ impl Entry {
                 self.asking = Some((request, now));
                 self.puts_off_question(now);
             }
-            // Kernels other than ipykernel ask whatever they were told.
+            // Kernels other than ipykernel ask even if `allow_stdin` is false.
             Stdin::Closed | Stdin::Refused { .. } => self.refuse("nobody is there to answer", now),
         }
     }
 
-    /// What was printed before may still be on its way. False once it was waited for long enough.
+    /// Delays the question, because earlier output may still be in flight. Returns false once we have waited long
+    /// enough.
     pub(super) fn puts_off_question(&mut self, now: Instant) -> bool {
         let Some((_, since)) = &self.asking else {
             return false;
@@ -151,7 +151,7 @@ impl Entry {
         now < latest
     }
 
-    /// Tells what the code asks, behind what it printed before.
+    /// Reports the question, after what was printed before it.
     pub(super) fn tell_question(&mut self) {
         self.wake = None;
         if let Some((request, _)) = self.asking.take() {
@@ -159,11 +159,11 @@ impl Entry {
         }
     }
 
-    /// The code gets an error instead of a line.
+    /// Gives the code an error instead of a line.
     pub(super) fn refuse(&mut self, why: &str, now: Instant) {
         self.wake = Some((now, Wake::Refused));
         if matches!(self.stdin, Stdin::Asked | Stdin::Closed) {
-            let evalue = format!("the code asked for input, and {why}");
+            let evalue = format!("the code asked for input: {why}");
             self.stdin = Stdin::Refused {
                 why: evalue.clone(),
                 times: 0,
@@ -201,7 +201,7 @@ impl Entry {
         }
     }
 
-    /// No reply came: the code was stopped before it began, or the reply was lost.
+    /// Stops waiting for a reply: the code was stopped before it began, or the reply was lost.
     pub(super) fn give_up_reply(&mut self) {
         let status = match self.stop {
             Stop::None | Stop::Limit => ReplyStatus::Ok,
@@ -219,7 +219,7 @@ impl Entry {
         self.settling = Settling::Done;
         self.wake = None;
         self.send(ExecutionEvent::Output(OutputEvent::Lost(
-            "the kernel did not say that its outputs are complete: some may be missing".to_owned(),
+            "the kernel never sent `idle`: some outputs may be missing".to_owned(),
         )));
     }
 
@@ -246,7 +246,7 @@ impl Entry {
         }
     }
 
-    /// Whether an interrupt made it end so.
+    /// Whether an interrupt caused this verdict.
     pub(super) fn was_interrupted(&self, verdict: &Verdict) -> bool {
         matches!(verdict, Verdict::Interrupted | Verdict::TimedOut)
             || self.stop == Stop::Limit && *verdict != Verdict::Ok

@@ -1,16 +1,17 @@
-//! What becomes of executions when the connection to a gateway broke and stands again. When that is known: `actor::gap`.
+//! What happens to executions when the connection to a gateway broke and was re-established. `actor::gap` tells when.
 
 use super::Table;
 use crate::jupyter::content::{ExecuteReply, ReplyStatus};
 
 impl Table {
-    /// The executions there are.
+    /// The `msg_id`s of all executions.
     pub(in crate::kernel) fn ids(&self) -> Vec<String> {
         self.entries.iter().map(|entry| entry.id.clone()).collect()
     }
 
-    /// The connection broke, and what was asked when it stood again has been answered: those in `before` will get
-    /// nothing more. Whether one without a reply ran to its end, ran in part or never came there cannot be told.
+    /// Finishes the executions in `before`: the connection broke, the request sent after reconnecting has been
+    /// answered, and they will get nothing more. One without a reply may have run completely, partly or not at all; we
+    /// cannot know.
     pub(in crate::kernel) fn gap_passed(&mut self, before: &[String]) {
         for entry in &mut self.entries {
             if !before.contains(&entry.id) || (entry.reply.is_some() && entry.idle) {

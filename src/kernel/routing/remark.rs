@@ -1,17 +1,17 @@
-//! What we have to say ourselves of a cell that runs.
+//! Our own remarks about running cells.
 
 use super::Table;
 use crate::kernel::execution::{ExecutionEvent, OutputEvent};
 
-/// Remarks for one cell. Programs try again and again what is refused to them.
+/// Most remarks for one cell. Programs retry again and again what is refused.
 const REMARKS: usize = 10;
 
 impl Table {
-    /// Says `words` among the outputs of the cells that run, once for each.
+    /// Adds `words` to the outputs of the running cells, once for each.
     pub(in crate::kernel) fn remark(&mut self, words: &str) {
         let any_started = self.entries.iter().any(|entry| entry.started);
         for (n, entry) in self.entries.iter_mut().enumerate() {
-            // The first sign that it has started may be on its way.
+            // The first sign of its start may be in flight.
             let is_meant = entry.started || (n == 0 && !any_started);
             if is_meant
                 && entry.remarks.len() < REMARKS

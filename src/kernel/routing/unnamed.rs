@@ -1,4 +1,4 @@
-//! Outputs that name no execution of the table: of cells that have finished, and of cells under the name of an aside.
+//! Outputs that name no execution in the table: of finished cells, and cells' output sent under the name of an aside.
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -7,7 +7,7 @@ use crate::jupyter::message::{Channel, Message};
 use crate::kernel::execution::{ExecutionEvent, OutputEvent};
 
 impl Table {
-    /// Gives a cell what came under the name of an aside that runs.
+    /// Gives a cell its output that came under the name of a running aside.
     pub(super) fn give_back(
         &mut self,
         message: &mut Message,
@@ -31,7 +31,7 @@ impl Table {
         self.tell_cell(output, permit);
     }
 
-    /// Tells the cell that runs, or the one that has finished last, of an output that named no cell.
+    /// Sends an output that named no cell to the running one, or to the one that finished last.
     fn tell_cell(&mut self, mut output: OutputEvent, permit: Option<OwnedSemaphorePermit>) {
         if self.quirks.ansi_in_plain {
             output.strip_plain();
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// A message without a parent in the table: output of a cell that has finished, or not for us.
+    /// Handles a message without a parent in the table: output of a finished cell, or not for us.
     pub(super) fn late(
         &mut self,
         channel: Channel,

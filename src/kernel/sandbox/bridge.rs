@@ -1,5 +1,5 @@
-//! For kernels that know only TCP: in a network namespace of their own their ports are out of our reach, so what comes
-//! to a unix socket is carried to the port.
+//! For kernels that support only TCP: in their own network namespace their ports are out of our reach, so connections
+//! to unix sockets are forwarded to the ports.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -21,7 +21,7 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// Listens, on threads that end with the process.
+    /// Starts listening, on threads that end with the process.
     pub(super) fn open(&self) -> io::Result<()> {
         for (n, port) in (1..).zip(self.ports) {
             let path = format!("{}-{n}", self.prefix.display());
@@ -36,7 +36,7 @@ impl Bridge {
     }
 }
 
-/// Both ways, until both sides have ended.
+/// Copies both ways until both sides have ended.
 fn carry(near: &UnixStream, port: u16) -> io::Result<()> {
     let begun = Instant::now();
     let far = loop {

@@ -1,7 +1,7 @@
-//! The command line of bubblewrap for a [`View`]: a file system made of what is to be seen, and namespaces of its own for
-//! users, processes, memory segments, names and the network.
+//! The bubblewrap command line for a [`View`]: a file system of what may be seen, and separate namespaces for users,
+//! processes, memory segments, host name and network.
 //!
-//! Every path stays what it is outside, so notebooks keep their paths. A path that lies deeper is mounted later.
+//! Every path is the same as outside, so notebooks keep their paths. Deeper paths are mounted later.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use super::net::{Gate, Network};
 use super::policy::Confinement;
 use super::view::View;
 
-/// Where our own program is inside.
+/// Path of our own program inside.
 pub(super) const PROGRAM: &str = "/run/sponde";
-/// Where hosted interpreters have their working directory.
+/// Working directory of hosted code interpreters.
 const MNT_DATA: &str = "/mnt/data";
 
 /// What the kernel needs besides its view.
 pub(super) struct Inside<'a> {
-    /// Sockets and connection files, shared with us; a command has none.
+    /// Sockets and connection files, shared with us; `None` for a command.
     pub(super) shared: Option<&'a Path>,
-    /// Where it keeps what it needs for itself.
+    /// Home directory inside.
     pub(super) home: &'a Path,
     pub(super) cwd: &'a Path,
-    /// Its way to the network, where names are allowed.
+    /// The network gate, if hosts are allowed by name.
     pub(super) gate: Option<&'a Gate>,
-    /// Whether it goes on without us.
+    /// Whether it keeps running after we exit.
     pub(super) kept: bool,
-    /// Whether our own program is the first process, which collects all others. bubblewrap does it otherwise.
+    /// Whether our own program is the first process and reaps all others. Otherwise bubblewrap does.
     pub(super) collects: bool,
     /// Whether it stays in the session that it is started in, which is its own.
     pub(super) has_terminal: bool,
@@ -40,7 +40,7 @@ pub(super) enum Mount {
     Hidden,
 }
 
-/// All options; the command comes behind them.
+/// All options; the command follows them.
 pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_>) -> Vec<String> {
     let mut options = Options::default();
     options.add(&[
@@ -81,7 +81,7 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
             options.path("--bind", &guest.tmp);
             options.add(&[guest::TMP]);
         }
-        // Code could put a link where something is mounted.
+        // Code could place a symbolic link where something is mounted.
         Some(_) | None => options.add(&["--size", &size, "--tmpfs", guest::TMP]),
     }
     if let Some(guest) = &confinement.guest {
@@ -120,7 +120,7 @@ pub(super) fn options(confinement: &Confinement, view: &View, inside: &Inside<'_
         options.path("--symlink", inside.cwd);
         options.add(&[MNT_DATA]);
     }
-    // Only now: an interpreter may be below one.
+    // Only now, because an interpreter may lie below one.
     for path in &view.hidden {
         options.path("--remount-ro", path);
     }
@@ -144,7 +144,7 @@ fn by_depth(path: &Path) -> (usize, PathBuf) {
     (path.components().count(), path.to_owned())
 }
 
-/// What is mounted where, the deepest last; what a mount above shows in the same way needs none of its own.
+/// What is mounted where, deepest last. A read-only path below a read-only mount needs none of its own.
 pub(super) fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     let mut mounts = BTreeMap::new();
     let real = view
@@ -161,7 +161,7 @@ pub(super) fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     ];
     for (paths, mount) in paths {
         for path in paths {
-            // A pinned directory is one that can be written, and has to be a mount of its own.
+            // A pinned directory is writable, and must be a mount of its own.
             mounts.insert(by_depth(&path), mount);
         }
     }
@@ -176,7 +176,7 @@ pub(super) fn mounts(view: &View) -> BTreeMap<(usize, PathBuf), Mount> {
     mounts
 }
 
-/// Where a link leads that stays a link: into what is shown anyway, as `/bin` does.
+/// The target of a link that stays a link, because it points into what is shown anyway, as `/bin` does.
 pub(super) fn link_within(path: &Path, shown: &[PathBuf]) -> Option<PathBuf> {
     let target = std::fs::read_link(path).ok()?;
     let real = path.canonicalize().ok()?;

@@ -1,5 +1,5 @@
-//! Running namespaces, as we hold them: processes in them are not our children, so their first process tells us how they
-//! ended ([`super::confine`]).
+//! Our handle on running namespaces. Processes in them are not our children, so their first process reports to us how
+//! they ended ([`super::confine`]).
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -17,29 +17,29 @@ use crate::child::{Group, Lifetime, Supervised};
 use crate::kernel::host::ExitReason;
 use crate::task::{self, Task};
 
-/// How long making namespaces may take.
+/// How long creating the namespaces may take.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
-/// Namespaces with a kernel in them. Everything in them ends when this is dropped, unless it is kept.
+/// Namespaces with a kernel in them. Dropping this ends everything in them, unless it is kept.
 #[derive(Debug)]
 pub(in crate::kernel) struct Cage {
     ended: Arc<watch::Sender<Ended>>,
-    /// Their first process, as we see it.
+    /// Process id of their first process, outside.
     first: Pid,
     kept: AtomicBool,
-    /// Where the first process takes signals for the kernel, if nobody else can send them.
+    /// Stdin of the first process for signals to the kernel, if they cannot be sent from outside.
     orders: Option<Mutex<ChildStdin>>,
     _reader: Task,
-    // Killed with the cage, and collected.
+    // Killed and reaped with the cage.
     _bubblewrap: Supervised,
 }
 
-/// What has ended in there.
+/// What has ended inside.
 #[derive(Debug, Default)]
 struct Ended {
-    /// By the number inside; only of those that are waited for.
+    /// By process id inside; only watched processes.
     watched: HashMap<i32, Option<ExitReason>>,
-    /// All, with the first process.
+    /// All processes, because the first one ended.
     all: bool,
 }
 
@@ -47,16 +47,16 @@ struct Ended {
 #[derive(Debug)]
 pub(in crate::kernel) struct Member {
     cage: Arc<Cage>,
-    /// Its number inside.
+    /// Its process id inside.
     inside: i32,
 }
 
 impl Cage {
-    /// Runs bubblewrap, and waits until the kernel's process is there: the cage, its process id as we see it, and what
-    /// it says on its stderr.
+    /// Runs bubblewrap and waits until the kernel's process exists. Returns the cage, the kernel's process id outside,
+    /// and its stderr.
     ///
     /// # Errors
-    /// In words, with all that bubblewrap or the program inside said.
+    /// Everything that bubblewrap or the program inside wrote to stderr.
     pub(in crate::kernel) async fn start(
         mut command: Command,
         lifetime: Lifetime,
@@ -88,7 +88,7 @@ impl Cage {
                     .find(|&pid| number_inside(pid) == Some(inside));
                 (first, kernel.ok_or("the kernel ended at once")?)
             }
-            // All in there ends with `runsc`, which stands for the kernel.
+            // Everything inside ends with `runsc`, which stands for the kernel.
             CageKind::Gvisor => {
                 let own = child.id().and_then(|id| i32::try_from(id).ok());
                 let own = own.and_then(Pid::from_raw).ok_or("it ended at once")?;
@@ -111,32 +111,32 @@ impl Cage {
         Ok((member, kernel, stderr))
     }
 
-    /// Sends a signal to the kernel and all of its group, if that cannot be done from outside.
+    /// Sends a signal to the kernel's process group, if that cannot be done from outside. Returns whether it was sent.
     pub(in crate::kernel) fn order(&self, signal: Signal) -> bool {
         let Some(orders) = &self.orders else {
             return false;
         };
         let stdin = orders.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where it does not fit into the pipe nobody reads it any more.
+        // If the pipe is full, nobody reads it any more.
         let line = format!("signal {}\n", signal.as_raw());
         rustix::io::write(&*stdin, line.as_bytes()).is_ok()
     }
 
-    /// Its first process, as we see it: with it all end.
+    /// Process id outside of the first process, with which all others end.
     pub(in crate::kernel) fn first(&self) -> u32 {
         self.first.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Its kernel has ended, so nothing in there is kept any more.
+    /// Marks the cage as no longer kept, because its kernel has ended.
     pub(in crate::kernel) fn release(&self) {
         self.kept.store(false, Ordering::Relaxed);
     }
 
-    /// The process `pid`, as we see it, if it is in there and runs.
+    /// The process with id `pid` outside, if it runs in this cage.
     pub(in crate::kernel) fn member(self: &Arc<Self>, pid: Pid) -> Option<Member> {
         let inside = number_inside(pid).filter(|_| self.orders.is_none())?;
         let member = self.watch(inside);
-        // One that had ended before it was watched is not there any more.
+        // If it ended before it was watched, it no longer exists.
         (number_inside(pid) == Some(inside) && member.is_alive()).then_some(member)
     }
 
@@ -154,19 +154,20 @@ impl Cage {
 impl Drop for Cage {
     fn drop(&mut self) {
         if !*self.kept.get_mut() && !self.ended.borrow().all {
-            // It has not been collected: bubblewrap does that, and is our child.
+            // It has not been reaped: only bubblewrap, our child, does that.
             let _ = kill_process(self.first, Signal::KILL);
         }
     }
 }
 
-/// bubblewrap that is not done. Its child waits for it without an end, and does not yet go with it: both are in one group.
+/// A bubblewrap that is still starting. Its child waits for it for ever and does not die with it yet, so both are
+/// killed as a group.
 struct Starting(Option<Group>);
 
 impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(group) = &self.0 {
-            // It may have ended by itself.
+            // It may have exited by itself.
             group.signal(Signal::KILL);
         }
     }
@@ -205,7 +206,7 @@ impl Drop for Member {
     }
 }
 
-/// Takes the reports, to the end of the first process.
+/// Reads the reports until the first process ends.
 async fn read(
     stdout: ChildStdout,
     ended: Arc<watch::Sender<Ended>>,
@@ -245,7 +246,7 @@ async fn read(
     ended.send_modify(|ended| ended.all = true);
 }
 
-/// Why nothing was started, as it was said on stderr.
+/// Why starting failed, from stderr.
 async fn complaint(child: &mut Child, stderr: &mut Option<ChildStderr>) -> String {
     use tokio::io::AsyncReadExt as _;
     let _ = child.start_kill();
@@ -257,7 +258,7 @@ async fn complaint(child: &mut Child, stderr: &mut Option<ChildStderr>) -> Strin
     }
     let _ = child.wait().await;
     match String::from_utf8_lossy(&text).trim() {
-        "" => "the sandbox could not be made".to_owned(),
+        "" => "could not create the sandbox".to_owned(),
         text => text.to_owned(),
     }
 }
@@ -270,7 +271,7 @@ fn children(pid: u32) -> Vec<Pid> {
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// The number of a process in the innermost process namespace, if that is not ours and the process runs.
+/// Id of a process in the innermost pid namespace, if that is not ours and the process runs.
 fn number_inside(pid: Pid) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));

@@ -1,28 +1,28 @@
-//! Control groups (cgroups(7)), version 2 or 1: memory and processes of a kernel limited together, no matter who they are made
-//! by, and an account of what was hit.
+//! Control groups (cgroups(7)), version 2 or 1: they limit memory and processes of a kernel and all its children
+//! together, and count what was hit.
 //!
-//! A group is made beside or below ours, where that is permitted: as root, in a container with its own, or in the
-//! services and scopes of a systemd user session. Anyone who reads `/proc/PID/cgroup` finds it again, so nobody has to hold
-//! it: kernels that were kept and copies that woke are found as well. Empty groups of programs that are gone are removed.
+//! A group is created beside or below ours, where that is permitted: as root, in a container with its own cgroup, or in
+//! the services and scopes of a systemd user session. `/proc/PID/cgroup` leads back to it, so nobody has to keep a
+//! handle, even for kept kernels and woken copies. Empty groups of programs that have exited are removed.
 //!
-//! Deliberately not here: a tree of groups of our own. Processes would have to be moved that are not ours.
+//! Deliberately not here: a group tree of our own. That would require moving processes that are not ours.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::limits::{Hit, Limits};
 
-/// How our groups' names begin, before the process id of Sponde.
+/// Prefix of our groups' names, before Sponde's process id.
 const PREFIX: &str = "sponde-";
 
-/// A directory of the cgroup file system, in which groups can be made.
+/// A directory of the cgroup file system in which groups can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hierarchy {
     version: Version,
-    /// What it limits.
+    /// Names of its controllers.
     controllers: Vec<String>,
     mount: PathBuf,
-    /// Where a process is in it.
+    /// The directory of a process in it.
     at: PathBuf,
 }
 
@@ -33,10 +33,10 @@ enum Version {
 }
 
 impl Version {
-    /// The file by which a process of one thread joins.
+    /// The file through which a single-threaded process joins.
     fn join(self) -> &'static str {
         match self {
-            // For a thread that moves itself Linux does not wait until no process forks (10 ms).
+            // Linux lets a thread move itself without waiting until no process forks (10 ms).
             Self::One => "tasks",
             Self::Two => "cgroup.procs",
         }
@@ -54,16 +54,17 @@ pub(in crate::kernel) struct Group {
     seen: (u64, u64),
 }
 
-/// Whether memory and processes of a confined kernel are limited together here, for root as well, and else why not.
+/// Whether the memory and processes of a confined kernel can be limited together here, for root too.
 ///
 /// # Errors
-/// In words.
+/// Why not.
 pub fn together() -> Result<(), String> {
     Group::possible()
 }
 
 impl Group {
-    /// Makes a group with these limits: the files by which a process joins it. Empty where none can be made.
+    /// Creates a group with these limits and returns the files through which a process joins it. Empty if none can be
+    /// created.
     pub(super) fn make(limits: &Limits) -> Vec<PathBuf> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +92,7 @@ impl Group {
         joins
     }
 
-    /// Whether a group can be made that limits both, and else why not.
+    /// Whether a group can be created that limits both; the error says why not.
     pub(super) fn possible() -> Result<(), String> {
         let parents = parents();
         let has = |controller: &str| {
@@ -116,7 +117,7 @@ impl Group {
         Ok(())
     }
 
-    /// The group that a process is in, if it is one of ours.
+    /// The group of a process, if it is one of ours.
     pub(in crate::kernel) fn of(pid: u32) -> Option<Self> {
         let mut group = Self {
             memory: None,
@@ -143,7 +144,7 @@ impl Group {
         Some(group)
     }
 
-    /// What was hit since this was asked last.
+    /// What was hit since the last call.
     pub(in crate::kernel) fn hits(&mut self) -> Vec<Hit> {
         let (killed, refused) = self.counts();
         let (before_killed, before_refused) = std::mem::replace(&mut self.seen, (killed, refused));
@@ -171,7 +172,7 @@ impl Group {
         hits
     }
 
-    /// Removes it, if nothing is in it any more; whether it is gone.
+    /// Removes the group if it is empty; returns whether it is gone.
     pub(in crate::kernel) fn remove(&self) -> bool {
         let mut is_gone = true;
         for (_, dir) in self.memory.iter().chain(&self.processes) {
@@ -181,7 +182,7 @@ impl Group {
         is_gone
     }
 
-    /// How often a process was killed for memory, and how often one could not be made.
+    /// How many processes were killed for memory, and how many could not be created.
     fn counts(&self) -> (u64, u64) {
         let count = |group: &Option<(Version, PathBuf)>, one: &str, two: &str, key: &str| {
             let (version, dir) = group.as_ref()?;
@@ -210,7 +211,7 @@ impl Hierarchy {
     }
 }
 
-/// Files of a new group with what they are set to, and whether that must work.
+/// Files of a new group, their values, and whether writing them must succeed.
 fn settings(
     version: Version,
     controller: &str,
@@ -220,7 +221,7 @@ fn settings(
     match (version, controller) {
         (Version::One, MEMORY) => vec![
             ("memory.limit_in_bytes", memory.clone(), true),
-            // Where swap is counted.
+            // Only if swap is counted.
             ("memory.memsw.limit_in_bytes", memory, false),
         ],
         (Version::Two, MEMORY) => vec![
@@ -232,7 +233,7 @@ fn settings(
     }
 }
 
-/// Where groups can be made that limit memory and processes: directories, each with the controllers that it has.
+/// Where groups can be created that limit memory and processes: directories, each with its controllers.
 fn parents() -> Vec<(Version, Vec<String>, PathBuf)> {
     let mut parents: Vec<(Version, Vec<String>, PathBuf)> = Vec::new();
     for hierarchy in hierarchies("/proc/self/cgroup") {
@@ -248,7 +249,7 @@ fn parents() -> Vec<(Version, Vec<String>, PathBuf)> {
         if wanted.is_empty() || wanted.iter().any(taken) {
             continue;
         }
-        // A group of version 2 with processes in it has no groups that limit anything: the first above ours that does.
+        // In version 2, a group that has processes cannot have limited subgroups: take the nearest ancestor that can.
         let dir = hierarchy.at.ancestors().find(|dir| {
             let passes_on = || {
                 let text = std::fs::read_to_string(dir.join("cgroup.subtree_control"));
@@ -261,7 +262,7 @@ fn parents() -> Vec<(Version, Vec<String>, PathBuf)> {
         });
         let writable = |dir: &&Path| {
             let may = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-            // To move a process one has to be able to write there.
+            // Moving a process requires write access to this file.
             may(dir) && may(&dir.join("cgroup.procs"))
         };
         if let Some(dir) = dir.filter(writable) {
@@ -271,7 +272,7 @@ fn parents() -> Vec<(Version, Vec<String>, PathBuf)> {
     parents
 }
 
-/// Where a process is, by its `/proc/PID/cgroup` and our mounts.
+/// Where a process is, from its `/proc/PID/cgroup` and our mounts.
 fn hierarchies(of: &str) -> Vec<Hierarchy> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     parse(&read("/proc/self/mountinfo"), &read(of))
@@ -309,7 +310,7 @@ fn parse(mounts: &str, groups: &str) -> Vec<Hierarchy> {
         let Some((names, path)) = group else {
             continue;
         };
-        // What lies outside of what is mounted cannot be reached.
+        // Groups outside of the mounted part cannot be reached.
         let Ok(below) = Path::new(path).strip_prefix(root) else {
             continue;
         };
@@ -323,7 +324,7 @@ fn parse(mounts: &str, groups: &str) -> Vec<Hierarchy> {
     found
 }
 
-/// Removes groups of programs that are gone; those with processes in them stay, for these were kept.
+/// Removes groups of programs that have exited; a group that still has processes stays, because those were kept.
 fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

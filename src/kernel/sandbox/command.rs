@@ -1,4 +1,4 @@
-//! Commands that run beside a kernel, confined as it is: the same files, the same rules, namespaces of their own.
+//! Commands beside a kernel, confined like it: the same files, the same rules, separate namespaces.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use super::seccomp::Internet;
 use super::tier::{CageKind, Tier};
 use crate::kernel::KernelSource;
 
-/// Where libraries keep what they need for themselves.
+/// Where libraries keep their own data.
 const OWN: &str = "/run/home";
 
-/// What a command has as stdin, stdout and stderr.
+/// Stdin, stdout and stderr of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandInput {
     /// Pipes.
     Pipes,
-    /// The terminal of a session of its own.
+    /// A terminal, in a session of its own.
     Terminal,
 }
 
@@ -32,16 +32,19 @@ pub enum CommandInput {
 #[error("the command could not be confined: {0}")]
 pub struct CommandError(String);
 
-/// `argv` in `cwd`, which is below the directory of `confinement`'s guest, with what `kernel` sees. `env` is its
-/// environment, as far as it has a meaning in there, and `more` are variables that it gets as they are.
+/// Names and values.
+type Variables = Vec<(String, String)>;
+
+/// Confines `argv` in `cwd`, which is below the directory of `confinement`'s guest, with the view of `kernel`. `env` is
+/// filtered for the sandbox; the variables in `more` are passed unchanged.
 ///
 /// # Errors
-/// The tier cannot do it.
+/// If the tier cannot do it.
 pub(in crate::kernel) fn confined(
     confinement: &Confinement,
     kernel: &KernelSource,
     argv: &[String],
-    (env, more): (Vec<(String, String)>, Vec<(String, String)>),
+    (env, more): (Variables, Variables),
     cwd: &Path,
     input: CommandInput,
 ) -> Result<Command, CommandError> {

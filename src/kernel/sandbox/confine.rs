@@ -1,9 +1,9 @@
-//! What `sponde __confine ORDER COMMAND...` does: it takes rights away from itself, and starts a kernel with what is left.
+//! Implements `sponde __confine ORDER COMMAND...`: drops its own rights, then starts a kernel with what is left.
 //!
-//! In namespaces it is the first process, which Linux ends all others with: it starts the kernel, collects what ends,
-//! and reports that on its stdout, a line each: `started PID`, `PID exited STATUS`, `PID signalled NUMBER`. Where nobody
-//! outside can signal the kernel it takes lines `signal NUMBER` on its stdin. Without namespaces it becomes the kernel, so
-//! that nothing else about the process changes.
+//! In namespaces it is the first process, with which Linux ends all others: it starts the kernel, reaps processes that
+//! end, and reports on its stdout, one line each: `started PID`, `PID exited STATUS`, `PID signalled NUMBER`. Where the
+//! kernel cannot be signalled from outside, it reads lines `signal NUMBER` from its stdin. Without namespaces it
+//! becomes the kernel, so that nothing else about the process changes.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -22,10 +22,10 @@ use super::net::inside;
 use super::sealed::unsealed;
 use super::seccomp::{self, Internet};
 
-/// The first argument by which our program knows that this is wanted of it.
+/// The first argument that selects this mode of our program.
 pub const CONFINE: &str = "__confine";
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) how: How,
@@ -35,20 +35,20 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum How {
-    /// As the first process of namespaces.
+    /// As the first process of its namespaces.
     First {
         bridge: Option<Bridge>,
-        /// Its end of the network, where names are allowed.
+        /// The inner end of the network, if hosts are allowed by name.
         network: Option<inside::Order>,
     },
-    /// In the place of this process.
+    /// Replaces this process with the kernel.
     InPlace(Reach),
-    /// The same in namespaces, whose first process is another.
+    /// The same in namespaces whose first process is another.
     Within,
 }
 
 impl Order {
-    /// The command line for `program`, without the program itself.
+    /// The command line for running `command`, without our own program.
     pub(super) fn arguments(&self, command: &[String]) -> Result<Vec<String>, String> {
         let order = serde_json::to_string(self).map_err(|error| error.to_string())?;
         let mut arguments = vec![CONFINE.to_owned(), order];
@@ -57,10 +57,11 @@ impl Order {
     }
 }
 
-/// Carries out what stands behind [`CONFINE`], with the environment of this process, and returns the exit status, if the process is still this one then.
+/// Carries out the arguments after [`CONFINE`], with the variables of this process. Returns an exit status only as the
+/// first process of namespaces.
 ///
 /// # Errors
-/// What was refused, in words; nothing was started.
+/// What was refused; nothing was started.
 pub fn confine(
     mut arguments: impl Iterator<Item = OsString>,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -75,9 +76,9 @@ pub fn confine(
         .env_clear()
         .envs(unsealed(variables));
     let others = match &order.how {
-        // In namespaces of their own users have only what is started there.
+        // In a user namespace of its own, only what is started there counts.
         How::First { .. } | How::Within => 0,
-        // Their other programs count too, and must not keep the kernel from starting.
+        // The user's other programs count too, and must not keep the kernel from starting.
         How::InPlace(_) => processes_of_this_user(),
     };
     order.limits.apply(others);
@@ -95,7 +96,7 @@ pub fn confine(
         }
         how @ (How::InPlace(_) | How::Within) => (how, None),
     };
-    // Root's power over other processes and files would go round both tiers.
+    // Root's capabilities over other processes and files would bypass both tiers.
     let nothing = CapabilitySet::empty();
     let none = CapabilitySets {
         effective: nothing,
@@ -114,7 +115,7 @@ pub fn confine(
             Err(failed(&program, &command.exec()))
         }
         How::First { bridge, .. } => {
-            // Code in the kernel must not read or change this process, which nobody else in there can.
+            // Code in the kernel must not be able to read or change this process.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .map_err(|error| error.to_string())?;
             seccomp::apply(order.internet)?;
@@ -147,7 +148,7 @@ fn failed(program: &OsString, error: &std::io::Error) -> String {
     format!("`{}`: {error}", program.to_string_lossy())
 }
 
-/// Passes signals on to the kernel's group, to the end of stdin.
+/// Passes signals from stdin on to the kernel's process group.
 fn pass_signals(kernel: u32) -> Option<()> {
     let group = Pid::from_raw(i32::try_from(kernel).ok()?)?;
     for line in std::io::stdin().lines() {
@@ -156,14 +157,14 @@ fn pass_signals(kernel: u32) -> Option<()> {
             .strip_prefix("signal ")
             .and_then(|number| number.parse().ok());
         if let Some(signal) = number.and_then(Signal::from_named_raw) {
-            // A group that is gone is what was wanted.
+            // A group that has already gone is what was wanted.
             let _ = kill_process_group(group, signal);
         }
     }
     Some(())
 }
 
-/// Waits for all that ends, until nothing is left; the kernel's status.
+/// Reaps processes until none is left; returns the kernel's status.
 fn collect(kernel: u32) -> u8 {
     let mut status = 0;
     loop {
@@ -187,6 +188,6 @@ fn collect(kernel: u32) -> u8 {
 }
 
 fn report(line: &str) {
-    // Nobody listens any more to a kernel that was kept.
+    // Nobody may listen any more to a kernel that was kept.
     let _ = rustix::io::write(rustix::stdio::stdout(), format!("{line}\n").as_bytes());
 }

@@ -1,18 +1,19 @@
-//! A sandbox that looks like a machine of its own: the working directory is `/home/user`, and `/tmp` is a directory that
+//! A sandbox that looks like a separate machine: the working directory is `/home/user`, and `/tmp` is a directory that
 //! several kernels and commands share. Only bubblewrap can do that; elsewhere both stay where they are.
 //!
-//! Nothing is mounted below the two directories: code could put a link there, which the next mount would follow.
+//! Nothing is mounted below the two directories: code could place a symbolic link there, which the next mount would
+//! follow.
 
 use std::path::{Path, PathBuf};
 
-/// Where the working directory is inside.
+/// Working directory inside.
 pub const HOME: &str = "/home/user";
-/// The home directory once more: where agents' harnesses look for it.
+/// The same directory again, where agents' harnesses look for it.
 pub const WORKSPACE: &str = "/workspace";
-/// Where its temporary files are inside.
+/// Temporary files inside.
 pub const TMP: &str = "/tmp";
 
-/// The directories of such a sandbox, as we see them.
+/// The directories of such a sandbox, as seen from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
     /// The working directory.
@@ -22,14 +23,14 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Where `path` is for code.
+    /// The path that code sees for `path`.
     pub(super) fn inside(&self, path: &Path) -> PathBuf {
         let moved = [(&self.directory, HOME), (&self.tmp, TMP)];
         let below = moved
             .iter()
             .find_map(|(dir, to)| Some((path.strip_prefix(dir).ok()?, to)));
         match below {
-            // An empty path would leave a slash behind.
+            // Joining an empty path would leave a trailing slash.
             Some((below, to)) if below.as_os_str().is_empty() => PathBuf::from(to),
             Some((below, to)) => Path::new(to).join(below),
             None => path.to_owned(),
@@ -37,7 +38,7 @@ impl Guest {
     }
 }
 
-/// Variables by which libraries find their own directories, which are not in the working directory.
+/// Variables that keep libraries' own directories out of the working directory.
 pub(super) fn variables(own: &Path) -> impl Iterator<Item = (String, String)> {
     [
         ("IPYTHONDIR", ".ipython"),

@@ -1,11 +1,11 @@
-//! gVisor: a kernel of its own in user space, as `runsc` runs one from an OCI bundle (OCI runtime specification, "Linux
-//! container configuration"), for the same [`View`] as bubblewrap's. Never chosen by itself: `--sandbox gvisor`.
+//! gVisor: a kernel in user space, which `runsc` runs from an OCI bundle (OCI runtime specification, "Linux container
+//! configuration"), for the same [`View`] as bubblewrap's. Used only if requested: `--sandbox gvisor`.
 //!
-//! What runs in there is no process of this machine: our own program inside gets signals over its stdin
-//! ([`super::confine`]), and sockets that it makes in the shared directory are reached from outside (`--host-uds`).
-//! The file system's root is a directory of ours with the places of all mounts, and it cannot be written.
+//! What runs inside is not a process of this machine: our own program inside receives signals over its stdin
+//! ([`super::confine`]), and sockets that it creates in the shared directory can be reached from outside
+//! (`--host-uds`). The root file system is a directory of ours with the mount points, and is read-only.
 //!
-//! Deliberately not here: copies of a kernel and kernels that are kept, which go by processes of this machine.
+//! Deliberately not here: copies of a kernel and kept kernels, which rely on processes of this machine.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -22,15 +22,15 @@ use super::seccomp::Internet;
 use super::trial;
 use super::view::View;
 
-/// So that the first process can take ports of the web; it gives it up before it starts the kernel.
+/// Lets the first process bind ports 80 and 443; it drops this before it starts the kernel.
 const PORTS: &str = "CAP_NET_BIND_SERVICE";
 /// gVisor has its own; the machine's stay hidden.
 const ITS_OWN: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// What a probe needs of the system.
+/// System directories that a probe needs.
 const SYSTEM: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
 
-/// How `runsc` is called for the bundle in `dir`, which it also keeps its own state in. The name of a container is its own
-/// on the whole machine, for `runsc` listens under it.
+/// The `runsc` command for the bundle in `dir`, where it also keeps its state. The container's name is unique on the
+/// machine, because `runsc` listens under it.
 pub(super) fn command(runsc: &Path, network: &Network, has_gate: bool, dir: &Path) -> Vec<String> {
     let container = format!("sponde-{}", uuid::Uuid::new_v4().simple());
     let mut words = vec![runsc.to_string_lossy().into_owned()];
@@ -46,7 +46,7 @@ pub(super) fn command(runsc: &Path, network: &Network, has_gate: bool, dir: &Pat
         format!("--root={}", dir.join("state").display()),
         format!("--network={network}"),
         format!("--host-uds={sockets}"),
-        // Who starts it has put it into one already.
+        // The process that starts it is already in one.
         "--ignore-cgroups".to_owned(),
         "run".to_owned(),
         format!("--bundle={}", dir.display()),
@@ -55,10 +55,10 @@ pub(super) fn command(runsc: &Path, network: &Network, has_gate: bool, dir: &Pat
     words
 }
 
-/// Writes the bundle into `dir`: `config.json`, and a root with a place for each mount.
+/// Writes the bundle into `dir`: `config.json`, and a root with a mount point for each mount.
 ///
 /// # Errors
-/// In words.
+/// What could not be written, and why.
 pub(super) fn write(
     dir: &Path,
     view: &View,
@@ -118,14 +118,14 @@ pub(super) fn write(
         .map_err(|error| format!("{}: {error}", made(&path)))
 }
 
-/// Whether a minimal sandbox runs here; in a new directory in `place`, which is removed again.
+/// Whether a minimal sandbox runs here. Uses a temporary directory in `place`.
 ///
 /// # Errors
-/// Why not, in words.
+/// Why not.
 pub(super) fn runs(runsc: &Path, program: &Path, place: &Path) -> Result<(), String> {
     let dir = place.join(format!("sponde-gvisor-{}", uuid::Uuid::new_v4().simple()));
     let outcome = try_in(&dir, runsc, program);
-    // Nothing of a person's is in there.
+    // It contains no user data.
     let _ = fs::remove_dir_all(&dir);
     outcome
 }
@@ -185,9 +185,9 @@ struct Bound {
 enum From {
     ReadOnly(PathBuf),
     Writable(PathBuf),
-    /// Of this size.
+    /// A tmpfs of this many bytes.
     Memory(u64),
-    /// Nothing, which cannot be written.
+    /// An empty, read-only directory.
     Nothing,
     Processes,
 }
@@ -258,7 +258,7 @@ fn contents(
     (links, all)
 }
 
-/// Makes the mount point in the root. Nothing is made below a link, because its target is mounted.
+/// Creates the mount point in the root. Nothing is created below a link, because its target is mounted.
 fn place(root: &Path, path: &Path, is_dir: bool) -> Result<(), String> {
     let mut at = root.to_owned();
     let mut parts = path.components().peekable();

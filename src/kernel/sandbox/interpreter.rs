@@ -1,16 +1,16 @@
-//! Where the program of a kernel and its libraries are: what has to be readable for it to start.
+//! Finds a kernel's program and its libraries: what must be readable for it to start.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::view::View;
 
-/// How many links and interpreters of scripts are followed.
+/// Most links and script interpreters that are followed.
 const HOPS: usize = 16;
-/// Directories of a home that hold more than programs.
+/// Directories of a home directory that hold more than programs.
 const MIXED: [&str; 2] = [".local", ".cargo"];
 
-/// The trees that `program` needs, which is a path or a name on `path`: its own, those that links on the way to it are
-/// in, that of the interpreter of a script, that of the Python that a virtual environment was made with.
+/// The trees that `program` needs (a path, or a name on `path`): its own, those of links on the way to it, that of a
+/// script's interpreter, and that of the Python that a virtual environment was made with.
 pub(super) fn roots(program: &str, path: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     let mut next = find(program, path);
@@ -31,7 +31,7 @@ pub(super) fn roots(program: &str, path: &str, home: Option<&Path>) -> Vec<PathB
     roots
 }
 
-/// Libraries that people install into their home directory, and the variables by which they are found.
+/// Libraries that users install into their home directory, and the variables through which they are found.
 pub(super) fn libraries(home: Option<&Path>, view: &mut View) {
     let Some(home) = home else { return };
     let user = home.join(".local/lib");
@@ -59,7 +59,7 @@ pub(super) fn libraries(home: Option<&Path>, view: &mut View) {
         view.env.push(("R_LIBS_USER".to_owned(), joined.join(":")));
         view.readable.push(home.join("R"));
     }
-    // Making it anew takes matplotlib seconds.
+    // matplotlib takes seconds to rebuild it.
     for path in dirs(&home.join(".cache/matplotlib")) {
         let name = path
             .file_name()
@@ -79,7 +79,7 @@ fn find(program: &str, path: &str) -> Option<PathBuf> {
     dirs.find_map(|dir| Some(Path::new(dir).join(program)).filter(|found| found.is_file()))
 }
 
-/// The prefix that a program is installed in; of a mixed place only the parts with programs and libraries.
+/// The prefix that a program is installed in; in a mixed directory only the parts with programs and libraries.
 fn trees_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(dir) = program.parent() else {
         return Vec::new();
@@ -113,7 +113,7 @@ fn base_of_environment(prefix: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(home.trim())).filter(|home| home.is_absolute())
 }
 
-/// What a script begins with: `#!/usr/bin/env node` means `node`.
+/// The interpreter of a script: `#!/usr/bin/env node` means `node`.
 fn script_interpreter(script: &Path) -> Option<String> {
     use std::io::Read as _;
     let mut start = Vec::new();
@@ -128,7 +128,7 @@ fn script_interpreter(script: &Path) -> Option<String> {
     Some(program.to_owned())
 }
 
-/// Without `.` and `..`; links in it are left as they are.
+/// Resolves `.` and `..` but no links.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

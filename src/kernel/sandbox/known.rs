@@ -1,16 +1,16 @@
-//! That bubblewrap worked here, remembered between programs: trying it costs a tenth of a kernel's start.
+//! Remembers across processes that bubblewrap worked here: trying it costs a tenth of a kernel's start.
 //!
-//! Only that it works is remembered, for [`LASTS`] and as long as nothing changes that it depends on. Who is wrong about that,
-//! or changes the file, gains nothing: the kernel does not start, and `sponde doctor` tries again.
+//! Only success is remembered, for [`LASTS`] and while nothing that it depends on changes. A wrong or forged entry
+//! gains nothing: the kernel does not start, and `sponde doctor` tries again.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How long it is believed.
+/// How long an entry is valid.
 const LASTS: Duration = Duration::from_hours(1);
-/// What a system says of namespaces, and of this process.
+/// What the system says about namespaces and about this process.
 const SETTINGS: [&str; 5] = [
     "/proc/sys/kernel/random/boot_id",
     "/proc/sys/kernel/unprivileged_userns_clone",
@@ -29,21 +29,21 @@ pub(super) fn works(file: &Path, bwrap: &Path, program: &Path) -> bool {
         && std::fs::read_to_string(file).is_ok_and(|said| said == words(bwrap, program))
 }
 
-/// It did.
+/// Records that it worked.
 pub(super) fn remember(file: &Path, bwrap: &Path, program: &Path) {
-    // It only saves time.
+    // Errors are ignored: the entry only saves time.
     if let Some(dir) = file.parent() {
         let _ = std::fs::create_dir_all(dir);
     }
     let _ = std::fs::write(file, words(bwrap, program));
 }
 
-/// It does not.
+/// Records that it does not work.
 pub(super) fn forget(file: &Path) {
     let _ = std::fs::remove_file(file);
 }
 
-/// What it depends on.
+/// Everything that the result depends on.
 fn words(bwrap: &Path, program: &Path) -> String {
     let mut words = format!("{}\n", rustix::process::geteuid().as_raw());
     for program in [bwrap, program] {

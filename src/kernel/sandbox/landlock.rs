@@ -1,7 +1,6 @@
-//! Confinement without namespaces: Landlock says which files, which TCP ports and which processes can be reached.
+//! Confinement without namespaces: Landlock restricts which files, TCP ports and processes can be reached.
 //!
-//! What it cannot do is said by [`super::tier::Tier::gaps`]. A path inside of a tree that can be written cannot be taken
-//! out again.
+//! [`super::tier::Tier::gaps`] lists what it cannot do. A path inside of a writable tree cannot be excluded.
 
 use std::path::{Path, PathBuf};
 
@@ -22,16 +21,15 @@ pub(super) struct Reach {
     pub(super) writable: Vec<PathBuf>,
     /// The network.
     pub(super) network: Network,
-    /// TCP ports that it listens at: those of a kernel's connection file.
+    /// TCP ports to listen on: those of a kernel's connection file.
     pub(super) ports: Vec<u16>,
-    /// The TCP port that it can connect to, where names are allowed: that of our proxy, at any address.
+    /// The only TCP port to connect to if hosts are allowed by name: that of our proxy, at any address.
     pub(super) proxy: Option<u16>,
 }
 
-/// What it was written for. Newer kernels can do more; older ones do what they can, but never less than
-/// [`REQUIRED`].
+/// The newest version supported here. Older kernels do what they can, but never less than [`REQUIRED`].
 const NEWEST: ABI = ABI::V9;
-/// Linux 6.12: with it come signals and abstract unix sockets.
+/// Linux 6.12, which added signals and abstract unix sockets.
 const REQUIRED: ABI = ABI::V6;
 /// Devices that every program uses.
 const DEVICES: [&str; 8] = [
@@ -44,15 +42,15 @@ const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
-/// `sem_open` and `shm_open` of `multiprocessing` make files there.
+/// `sem_open` and `shm_open` of `multiprocessing` create files there.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Own processes and their threads; others' secrets in there Landlock keeps as it does for ptrace.
+/// Its own processes and their threads; Landlock protects the secrets of others in there as from ptrace.
 const PROCESSES: &str = "/proc";
 
-/// Restricts this thread and all that it starts.
+/// Restricts this thread and everything that it starts.
 ///
 /// # Errors
-/// In words, where the kernel cannot do all that is required.
+/// If the kernel cannot do everything that is required.
 pub(super) fn apply(reach: &Reach) -> Result<(), String> {
     let status = restrict(reach).map_err(|error| error.to_string())?;
     match status {
@@ -80,7 +78,7 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     }
     created = allow_below(created, Path::new(PROCESSES), read)?;
     for path in &reach.writable {
-        // Devices in there are none that it could have made.
+        // It must not create devices.
         created = allow_below(
             created,
             path,
@@ -105,7 +103,7 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
     Ok(created.restrict_self()?.ruleset)
 }
 
-/// One more rule; what is not there needs none.
+/// Adds a rule, unless the path does not exist.
 fn allow_below(
     created: landlock::RulesetCreated,
     path: &Path,
@@ -114,7 +112,7 @@ fn allow_below(
     let Ok(opened) = PathFd::new(path) else {
         return Ok(created);
     };
-    // Rights that only a directory has cannot be given for a file.
+    // Some rights exist for directories only and cannot be granted on a file.
     let access = if path.is_dir() {
         access
     } else {

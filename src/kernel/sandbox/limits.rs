@@ -1,11 +1,11 @@
-//! How much of the machine a confined kernel may take: a [control group](super::cgroup) for all of its processes
-//! together where one can be made, limits of the operating system for each process (getrlimit(2)) everywhere, sizes of
-//! temporary places, and who goes first when memory is short.
+//! Resource limits of a confined kernel: a [control group](super::cgroup) for all of its processes together where one
+//! can be created, limits of the operating system for each process (getrlimit(2)) everywhere, sizes of temporary
+//! directories, and which process is killed first when memory is short.
 //!
-//! For a process memory is limited as private data that can be written (`RLIMIT_DATA`), not as address space: Java, Deno
-//! and V8 reserve much more of that than they use, and do not start under `RLIMIT_AS`.
+//! Per process, memory is limited as private writable data (`RLIMIT_DATA`), not as address space: Java, Deno and V8
+//! reserve much more address space than they use, and do not start under `RLIMIT_AS`.
 //!
-//! Deliberately not here: who looks whether one was hit (`kernel::actor`).
+//! Deliberately not here: checking whether a limit was hit (`kernel::actor`).
 
 use std::fmt;
 use std::time::Duration;
@@ -13,54 +13,54 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-/// The limits. Bytes, where they are not counts.
+/// The limits, in bytes unless they are counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Processes and threads at a time.
+    /// Number of processes and threads.
     pub processes: u64,
-    /// Of one file.
+    /// Size of one file.
     pub file: u64,
-    /// Open files of a process.
+    /// Open files per process.
     pub open_files: u64,
-    /// Memory of a process, and of all together in a control group.
+    /// Memory per process, and of all together in a control group.
     pub memory: u64,
-    /// Of each of `/tmp`, `/dev/shm` and the kernel's home directory.
+    /// Size of each of `/tmp`, `/dev/shm` and the kernel's home directory.
     pub temporary: u64,
-    /// Seconds of processor time of a process; `None` for no limit.
+    /// Seconds of processor time per process; `None` for no limit.
     pub cpu: Option<u64>,
-    /// What may be taken of the disk that the working directory is on; `None` for three quarters of what is free when
-    /// the kernel starts.
+    /// Bytes written to the disk that has the working directory; `None` for three quarters of what is free when the
+    /// kernel starts.
     pub disk: Option<u64>,
-    /// How long a kernel may have nothing to do; `None` for ever.
+    /// How long a kernel may be idle; `None` for no limit.
     pub idle: Option<Duration>,
 }
 
-/// A limit that a kernel came to, for people and models.
+/// A limit that a kernel hit, as text for people and models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hit {
-    /// Of a control group.
+    /// Memory of a control group.
     Memory(u64),
-    /// Of a control group.
+    /// Processes of a control group.
     Processes(u64),
-    /// Seconds.
+    /// Seconds of processor time.
     Cpu(Option<u64>),
-    /// Of one file.
+    /// Size of one file.
     File(Option<u64>),
-    /// Of the disk that the working directory is on.
+    /// Bytes written to the disk with the working directory.
     Disk(u64),
-    /// Had nothing to do for so long.
+    /// Idle for this long.
     Idle(Duration),
 }
 
-/// How the words begin that say in a cell which limit was hit.
+/// Prefix of the text in a cell that reports a limit.
 pub const HIT: &str = "limit of this kernel: ";
-/// The same of one that may be behind an exception.
+/// The same for a limit that may have caused an exception.
 pub const MAY_BE_HIT: &str = "a limit of this kernel may be the reason: ";
 
-/// How likely a confined kernel is killed when memory is short (proc(5), `oom_score_adj`): before Sponde.
+/// How likely a confined kernel is killed when memory is short (proc(5), `oom_score_adj`): before Sponde itself.
 const OOM_SCORE: &str = "500";
 const GIBIBYTE: u64 = 1 << 30;
-/// After the signal that a program can take note of, until it is killed.
+/// Seconds from the signal that a program can handle until it is killed.
 const CPU_GRACE: u64 = 5;
 
 impl Default for Limits {
@@ -80,8 +80,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Applies those of a process to this one and all that it starts. A limit that is lower already stays. `others` are
-    /// processes of the same user that count as well.
+    /// Applies the per-process limits to this process and everything it starts. A limit that is already lower stays.
+    /// `others` is the number of the user's other processes, which count too.
     pub(super) fn apply(&self, others: u64) {
         let mut limits = vec![
             (Resource::Nproc, self.processes.saturating_add(others)),
@@ -99,20 +99,20 @@ impl Limits {
                 Resource::Cpu => wanted.saturating_add(CPU_GRACE),
                 _ => wanted,
             };
-            // The usual soft limit of open files stays: programs close that many at their start.
+            // Keep the usual soft limit of open files: some programs close that many when they start.
             let current = if resource == Resource::Nofile {
                 now.current.map(|soft| soft.min(wanted)).or(Some(wanted))
             } else {
                 lower(now.current, wanted)
             };
             let maximum = lower(now.maximum, most);
-            // Lower than before is never refused.
+            // Lowering a limit is never refused.
             let _ = setrlimit(resource, Rlimit { current, maximum });
         }
         let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     }
 
-    /// Which limit may be the reason of an exception with this text, in words.
+    /// The limit that may have caused an exception with this text.
     pub(in crate::kernel) fn behind(&self, error: &str) -> Option<String> {
         const MEMORY: [&str; 7] = [
             "MemoryError",
@@ -159,15 +159,15 @@ impl fmt::Display for Hit {
             Self::Cpu(Some(seconds)) => {
                 write!(f, "it used more than {seconds} s of processor time")
             }
-            Self::Cpu(None) => f.write_str("it used more processor time than it may"),
+            Self::Cpu(None) => f.write_str("it exceeded its limit on processor time"),
             Self::File(limit) => write!(f, "it wrote a file larger than its limit{}", of(limit)),
             Self::Disk(limit) => write!(f, "it took more than {} of the disk", bytes(*limit)),
-            Self::Idle(idle) => write!(f, "it had nothing to do for {} s", idle.as_secs()),
+            Self::Idle(idle) => write!(f, "it was idle for {} s", idle.as_secs()),
         }
     }
 }
 
-/// Processes and threads of this user, which `RLIMIT_NPROC` counts no matter who started them.
+/// Processes and threads of this user, which `RLIMIT_NPROC` counts whoever started them.
 pub(super) fn processes_of_this_user() -> u64 {
     let user = rustix::process::getuid().as_raw();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

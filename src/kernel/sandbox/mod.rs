@@ -1,13 +1,13 @@
 //! Confinement of kernels that we start: what code in them can read, write and reach (docs/sandbox.md, ADR 0020).
 //!
-//! [`policy`] says what is permitted, [`probe`] which tier enforces it here: [`bubblewrap`] makes namespaces, in which
-//! our own program is the first process and starts the kernel ([`confine`]); [`landlock`] does without; [`gvisor`] is used
-//! where a person asks for it, [`seatbelt`] on macOS. [`net`] lets the names through that are allowed. All of Linux have
-//! the same [`seccomp`] filters and [`limits`]. A [`cage`] is what we hold of running namespaces.
+//! [`policy`] says what is permitted, [`probe`] which tier can enforce it here: [`bubblewrap`] creates namespaces, in
+//! which our own program is the first process and starts the kernel ([`confine`]); [`landlock`] needs none; [`gvisor`]
+//! is used only on request, [`seatbelt`] on macOS. [`net`] lets connections to allowed names through. All tiers on
+//! Linux share the [`seccomp`] filters and [`limits`]. A [`cage`] is our handle on running namespaces.
 //!
 //! Invariants: a kernel that is to be confined never starts unconfined; everything in a cage ends with its last holder.
 //!
-//! Deliberately not here: kernels of gateways and those that others started, which are not ours to confine.
+//! Deliberately not here: kernels of gateways and of other programs, which we cannot confine.
 
 mod bridge;
 mod bubblewrap;

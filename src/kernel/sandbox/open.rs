@@ -1,4 +1,4 @@
-//! Starts a kernel confined, by whichever tier there is.
+//! Builds the command that starts a kernel confined, for whichever tier is used.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::jupyter::connection::Transport;
 use crate::kernel::KernelSource;
 use crate::kernel::files::KernelFiles;
 
-/// Variables that point at what is not there inside, or at the person's other programs.
+/// Variables that point to things that do not exist inside, or to the user's other programs.
 const NOT_INSIDE: [&str; 28] = [
     "ALL_PROXY",
     "BASH_ENV",
@@ -52,28 +52,28 @@ const NOT_INSIDE: [&str; 28] = [
     "SSH_TTY",
 ];
 const NOT_INSIDE_PREFIXES: [&str; 3] = ["SPONDE_", "XDG_", "SYSTEMD_"];
-/// What R reads in the place of its site's profile.
+/// R's site profile.
 const R_PROFILE: &str = "R_PROFILE";
 /// The first process inside.
 const PARENT_INSIDE: &str = "1";
 
-/// A command that starts a confined kernel, instead of its own.
+/// A command that starts a confined kernel, in place of the kernel's own.
 pub(in crate::kernel) struct Confined {
     /// Program and arguments.
     pub(in crate::kernel) command: Vec<String>,
     /// Its whole environment, sealed.
     pub(in crate::kernel) env: Vec<(String, String)>,
-    /// What it makes around the kernel, which is not our child then.
+    /// What it creates around the kernel, which is then not our child.
     pub(in crate::kernel) cage: Option<CageKind>,
-    /// The files by which its first process joins control groups.
+    /// The files through which its first process joins control groups.
     pub(in crate::kernel) groups: Vec<PathBuf>,
 }
 
-/// What has to run so that `command` runs confined. Its sockets and connection files are in what it shares with us
-/// ([`KernelFiles::shared`]).
+/// The command that runs `command` confined. The kernel's sockets and connection file are in the directory that it
+/// shares with us ([`KernelFiles::shared`]).
 ///
 /// # Errors
-/// In words.
+/// Why it cannot be confined.
 pub(in crate::kernel) fn open(
     confinement: &Confinement,
     kernel: &KernelSource,
@@ -90,7 +90,7 @@ pub(in crate::kernel) fn open(
     check(confinement, &view)?;
     if let (Tier::Landlock, Some(hidden)) = (&confinement.tier, view.hidden.first()) {
         return Err(format!(
-            "Landlock cannot hide `{}`, which has secrets of Sponde, in a directory that code may read: work in another \
+            "Landlock cannot hide `{}`, which contains Sponde's secrets, inside a directory that code may read: work in another \
              directory, or install bubblewrap",
             hidden.display()
         ));
@@ -101,7 +101,7 @@ pub(in crate::kernel) fn open(
     let cage = confinement.tier.cage();
     if cage == Some(CageKind::Gvisor) && kept {
         return Err(
-            "a kernel in gVisor cannot be kept: it is no process of this machine, which the next session could take over"
+            "a kernel in gVisor cannot be kept: it is not a process of this machine, so the next session could not take it over"
                 .to_owned(),
         );
     }
@@ -141,7 +141,7 @@ pub(in crate::kernel) fn open(
     })
 }
 
-/// Nothing may be mounted below a directory that is moved.
+/// Fails if something must be mounted below a directory that is moved.
 pub(super) fn check(confinement: &Confinement, view: &View) -> Result<(), String> {
     let is_below = |path: &&PathBuf| path.starts_with(guest::HOME);
     match view.readable.iter().find(is_below) {
@@ -154,7 +154,7 @@ pub(super) fn check(confinement: &Confinement, view: &View) -> Result<(), String
     }
 }
 
-/// The command that fences the kernel's own in.
+/// The command that confines the kernel's own.
 fn fence(
     confinement: &Confinement,
     view: View,
@@ -250,13 +250,13 @@ pub(super) fn reach(
     }
 }
 
-/// Where there is no file system of its own, copies have to do.
+/// Copies the seeds, for tiers without a file system of their own.
 fn seed(view: &View, home: &Path) {
     for (from, to) in &view.seeds {
         let to = home.join(to);
         let made = to.parent().map(std::fs::create_dir_all);
         if matches!(made, Some(Ok(()))) {
-            // It only saves time.
+            // Errors are ignored: it only saves time.
             let _ = std::fs::copy(from, to);
         }
     }

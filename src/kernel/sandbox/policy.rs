@@ -1,7 +1,7 @@
 //! What a confined kernel may do, as plain values, and which paths that means for one kernel in one directory.
 //!
-//! Reads are an allow-list: the system, the interpreter, the kernelspec and the working directory. A home directory is
-//! never in it as a whole.
+//! Reads are an allow-list: the system, the interpreter, the kernelspec and the working directory. It never includes a
+//! whole home directory.
 //!
 //! Deliberately not here: how it is enforced ([`super::bubblewrap`], [`super::landlock`]).
 
@@ -23,11 +23,11 @@ use crate::kernel::file_names::PREFIX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// It reads its working directory and writes nowhere but in temporary places of its own.
+    /// It reads its working directory and writes only to its own temporary directories.
     ReadOnly,
-    /// It writes in its working directory.
+    /// It writes to its working directory.
     Workspace,
-    /// It is not confined: all that the person may do.
+    /// It is not confined and may do everything the user may.
     Full,
 }
 
@@ -46,13 +46,13 @@ impl FromStr for Level {
     }
 }
 
-/// What a person says of a level: it, and whether gVisor has to enforce it.
+/// A user's choice of level, and whether gVisor must enforce it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct LevelChoice {
     /// The level.
     pub level: Level,
-    /// Whether it is to be gVisor.
+    /// Whether gVisor is required.
     pub gvisor: bool,
 }
 
@@ -93,29 +93,29 @@ pub enum Sandbox {
     /// Not at all.
     #[default]
     Full,
-    /// By this.
+    /// By these rules.
     Confined(Box<Confinement>),
 }
 
-/// How far a kernel's code may go, as it is written down: a session that goes on gets the same again, and a kernel that
-/// was kept is not taken for a stricter one.
+/// What a kernel's code may do, in stored form: a resumed session gets the same again, and a kept kernel is not reused
+/// where stricter rules apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// How much it may do.
     pub level: Level,
-    /// What it reaches, if it is confined.
+    /// What it can reach, if it is confined.
     #[serde(default)]
     pub network: Network,
-    /// More directories that it can write, if it is confined.
+    /// Further writable directories, if it is confined.
     #[serde(default)]
     pub add_dirs: Vec<PathBuf>,
-    /// More files that it can read, if it is confined: those that were named.
+    /// Further readable files, if it is confined: those named by the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<PathBuf>,
-    /// Whether it is confined by the weaker tier.
+    /// Whether the weaker tier confines it.
     #[serde(default)]
     pub landlock: bool,
-    /// Whether it is confined by gVisor.
+    /// Whether gVisor confines it.
     #[serde(default, skip_serializing_if = "is_not")]
     pub gvisor: bool,
 }
@@ -155,7 +155,7 @@ impl Extent {
         }
     }
 
-    /// Whether code may write or reach more than it might `before`. Files to read, which a person names, are left out.
+    /// Whether code may write or reach more than `before`. Readable files, which a user names, are ignored.
     pub fn is_wider_than(&self, before: &Self) -> bool {
         self.level > before.level
             || self.level != Level::Full
@@ -166,7 +166,7 @@ impl Extent {
                         .any(|dir| !before.add_dirs.contains(dir)))
     }
 
-    /// Whether what has this extent may do nothing that `wanted` does not permit.
+    /// Whether `wanted` permits everything that this does.
     pub fn is_within(&self, wanted: &Self) -> bool {
         let dirs = || {
             self.add_dirs
@@ -183,7 +183,7 @@ impl Extent {
     }
 }
 
-/// The rules for a confined kernel. Directories are values: nothing here reads the environment.
+/// The rules for a confined kernel. Directories are passed in: nothing here reads the environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confinement {
     /// What enforces them.
@@ -192,31 +192,31 @@ pub struct Confinement {
     pub program: PathBuf,
     /// Whether the working directory can be written.
     pub writes: bool,
-    /// What it reaches.
+    /// What it can reach.
     pub network: Network,
-    /// What an allow-list needs besides.
+    /// Further values for an allow-list.
     pub network_context: NetworkContext,
-    /// More directories that can be written.
+    /// Further writable directories.
     pub add_dirs: Vec<PathBuf>,
-    /// More files and directories that can be read.
+    /// Further readable files and directories.
     pub reads: Vec<PathBuf>,
-    /// Directories with sockets of ours that code may connect to.
+    /// Directories with our sockets that code may connect to.
     pub services: Vec<PathBuf>,
-    /// The person's home directory: never visible as a whole.
+    /// The user's home directory: never visible as a whole.
     pub home: Option<PathBuf>,
-    /// Where the sockets of all kernels are: those of others stay hidden.
+    /// The directory with all kernels' sockets: those of other kernels stay hidden.
     pub sockets: PathBuf,
-    /// Directories that stay hidden even inside of the working directory: Sponde's own.
+    /// Sponde's own directories, hidden even inside of the working directory.
     pub hidden: Vec<PathBuf>,
-    /// Whether a link at `/mnt/data` leads to the working directory; only bubblewrap can do that.
+    /// Whether a link at `/mnt/data` points to the working directory; only bubblewrap can do that.
     pub at_mnt_data: bool,
-    /// The sandbox is a machine of its own for code: where its directories are.
+    /// The directories of a sandbox that looks like a separate machine.
     pub guest: Option<Guest>,
     /// How much of the machine it may take.
     pub limits: Limits,
 }
 
-/// What of the system is readable, where it is there.
+/// Readable parts of the system, if they exist.
 const SYSTEM: [&str; 50] = [
     "/usr",
     "/bin",
@@ -269,20 +269,20 @@ const SYSTEM: [&str; 50] = [
     "/sys/devices/system",
     "/sys/fs/cgroup",
 ];
-/// What names are looked up with.
+/// Files for name lookup.
 const RESOLVER: [&str; 3] = [
     "/etc/resolv.conf",
     "/run/systemd/resolve",
     "/run/resolvconf",
 ];
-/// How the directory begins, before a person's number, that has the sockets of sessions (`app::attach`).
+/// Prefix, before a user id, of the directory with the sockets of sessions (`app::attach`).
 const SESSIONS_PREFIX: &str = "sponde.";
-/// How deep repositories are looked for, and among how many directories.
+/// How deep repositories are searched for, and in how many directories at most.
 const REPOSITORY_DEPTH: usize = 3;
 const REPOSITORY_DIRS: usize = 4000;
 
 impl Confinement {
-    /// Whether ports that a kernel listens at are out of our reach.
+    /// Whether we cannot reach ports that a kernel listens on.
     pub(in crate::kernel) fn hides_ports(&self) -> bool {
         self.tier.cage().is_some() && self.network != Network::On
     }
@@ -293,23 +293,23 @@ impl Confinement {
         self.guest.as_ref().filter(|_| moves)
     }
 
-    /// Whether code sees its guest's directories elsewhere.
+    /// Whether code sees its guest's directories under other paths.
     pub fn is_moved(&self) -> bool {
         self.moved().is_some()
     }
 
-    /// Where `path` is for code.
+    /// The path that code sees for `path`.
     pub fn inside(&self, path: &Path) -> PathBuf {
         let moved = self.moved();
         moved.map_or_else(|| path.to_owned(), |guest| guest.inside(path))
     }
 
-    /// Whether what runs in it is a process of this machine.
+    /// Whether code inside runs as processes of this machine.
     pub(in crate::kernel) fn runs_processes(&self) -> bool {
         !matches!(self.tier, Tier::Gvisor { .. })
     }
 
-    /// The rules by which connections are judged.
+    /// The rules for connections.
     pub(super) fn network_policy(&self) -> Policy {
         let (mut rules, mut words) = (Vec::new(), String::new());
         if let Network::Allow(list) = &self.network {
@@ -320,7 +320,7 @@ impl Confinement {
         Policy::new(rules, words, self.network_context.resolver.clone())
     }
 
-    /// What `kernel`, started by `program` in `cwd`, sees.
+    /// What `kernel`, started by `program` in `cwd`, can see.
     pub(super) fn view(
         &self,
         kernel: &KernelSource,
@@ -349,7 +349,7 @@ impl Confinement {
             .collect();
         view.readable.extend(own);
         interpreter::libraries(self.home.as_deref(), &mut view);
-        // What is moved is mounted by itself.
+        // Moved directories are mounted separately.
         let cwd = Some(cwd).filter(|_| self.moved().is_none());
         for dir in cwd
             .into_iter()
@@ -371,8 +371,8 @@ impl Confinement {
         view
     }
 
-    /// A directory, or of the home directory what does not begin with a dot, and of that with the sockets what is none of
-    /// ours. Of one that has the home directory in it, such as `/`, nothing.
+    /// The visible parts of a directory. Of the home directory: entries without a leading dot. Of the socket directory:
+    /// entries that are not ours. Of one that contains the home directory, such as `/`: nothing.
     fn parts(&self, dir: &Path) -> Vec<PathBuf> {
         let Ok(dir) = dir.canonicalize() else {
             return Vec::new();
@@ -384,7 +384,7 @@ impl Confinement {
             let visible = entries.filter(|entry| {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let is_private = is_ours(&name) || is_home && name.starts_with('.');
-                // A link may lead to anywhere.
+                // A symbolic link may point anywhere.
                 !is_private && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
             });
             return visible.map(|entry| entry.path()).collect();
@@ -401,7 +401,7 @@ impl Confinement {
         }
     }
 
-    /// Whether a whole tree may be shown: it does not have the home directory in it.
+    /// Whether a tree may be shown as a whole: it must not contain the home directory.
     fn may_be_seen(&self, dir: &Path) -> bool {
         let holds_home = |dir: &Path| self.home.as_ref().is_some_and(|home| home.starts_with(dir));
         let real = dir.canonicalize().ok();
@@ -410,7 +410,7 @@ impl Confinement {
             && real.is_some_and(|real| !holds_home(&real) && real != Path::new("/"))
     }
 
-    /// What of a tree is not shown.
+    /// Hides our own directories inside of a tree.
     fn hide(&self, tree: &Path, view: &mut View) {
         let hidden = self.hidden.iter().chain([&self.sockets]);
         let inside = hidden.filter_map(|dir| dir.canonicalize().ok());
@@ -419,25 +419,25 @@ impl Confinement {
     }
 }
 
-/// Whether a name where the sockets are is one of ours: of kernels, or of sessions that can be attached to.
+/// Whether an entry of the socket directory is ours: of a kernel, or of a session that can be attached to.
 fn is_ours(name: &str) -> bool {
     let of_person = name.strip_prefix(SESSIONS_PREFIX);
     name.starts_with(PREFIX)
         || of_person.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What of a tree that can be written cannot. Of a repository that is everything: files all over it say what `git` runs.
+/// Write-protects parts of a writable tree. A whole `.git` is protected: files all over it control what `git` runs.
 fn protect(tree: &Path, view: &mut View) {
     let mut protected = Vec::new();
     repositories(tree, &mut |repository| protected.push(repository));
     protected.extend(["SPONDE.md", ".mcp.json"].map(|name| tree.join(name)));
-    // A link is not followed: what it leads to is not what is meant.
+    // Links are skipped: their targets are not what is meant.
     protected.retain(|path| std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()));
     view.protected.extend(protected);
 }
 
-/// Who moves a directory moves the mounts below it as well, and can put another in its place: those between a tree
-/// that can be written and what cannot be written in there get a mount of their own, which cannot be moved.
+/// Moving a directory also moves the mounts below it, and another could take its place. So directories between a
+/// writable tree and a protected or hidden path in it become mounts of their own, which cannot be moved.
 fn pin(view: &mut View) {
     let readable = view.readable.iter().filter_map(|it| it.canonicalize().ok());
     let closed: Vec<PathBuf> = readable
@@ -456,7 +456,7 @@ fn pin(view: &mut View) {
     view.pinned.dedup();
 }
 
-/// What a kernelspec's argument names, if that is a file: with what is beside it.
+/// The directory of a file that a kernelspec's argument names.
 fn script(argument: &str) -> Option<PathBuf> {
     let path = Path::new(argument);
     let dir = path
@@ -465,7 +465,7 @@ fn script(argument: &str) -> Option<PathBuf> {
     Some(dir.to_owned())
 }
 
-/// Each `.git` of a tree, not too deep: a directory, or the file of a worktree or submodule.
+/// Finds each `.git` in a tree, to a limited depth: a directory, or the file of a worktree or submodule.
 fn repositories(tree: &Path, found: &mut impl FnMut(PathBuf)) {
     let mut left = REPOSITORY_DIRS;
     let mut level = vec![tree.to_owned()];

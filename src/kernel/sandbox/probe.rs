@@ -1,7 +1,7 @@
-//! Which tier works here, found out by running it, and what it cannot do.
+//! Finds out which tier works here by running it, and what it cannot do.
 //!
-//! A version or a setting says little: distributions forbid namespaces to some programs and not to others. So what a
-//! kernel will be started with is run with `true` in its place.
+//! A version or a setting says little: distributions forbid namespaces to some programs and not to others. So we run
+//! the command that will start kernels, with `true` in place of the kernel.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use super::seccomp::Internet;
 pub use super::tier::Tier;
 use super::trial::run;
 
-/// What was found.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkingTier {
-    /// The best that works.
+    /// The best tier that works.
     pub tier: Option<Tier>,
-    /// Why a better one does not, in words; with what helps.
+    /// Why a better tier does not work, and a hint for each.
     pub missing: Vec<(String, &'static str)>,
 }
 
@@ -30,21 +30,21 @@ const GVISOR: &str = "install gVisor's `runsc` (`apt install runsc`), or leave `
 /// Why gVisor cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGvisor {
-    /// It is not there.
+    /// `runsc` was not found.
     #[error("there is no gVisor (`runsc`)")]
     Missing,
-    /// It was tried.
+    /// It was tried and failed.
     #[error("`{}` does not work: {reason}", .runsc.display())]
     Fails {
         /// The program.
         runsc: PathBuf,
-        /// What it said.
+        /// Its error output.
         reason: String,
     },
 }
 
 impl NoGvisor {
-    /// What helps.
+    /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Missing => GVISOR,
@@ -61,7 +61,7 @@ const APPARMOR: &str = "the system forbids namespaces to ordinary programs: on U
     `sysctl kernel.unprivileged_userns_clone=1`";
 const KERNEL: &str = "Landlock needs Linux 6.12 with `landlock` among its security modules (`/sys/kernel/security/lsm`)";
 
-/// The bubblewrap that [`probe`] would find, if the file `known` says that it worked lately ([`super::known`]).
+/// The bubblewrap that [`probe`] would find, if the file `known` says that it worked recently ([`super::known`]).
 pub fn worked(
     program: &Path,
     own: Option<&Path>,
@@ -73,9 +73,9 @@ pub fn worked(
     known::works(known, &bwrap, program).then_some(Tier::Bubblewrap { program: bwrap })
 }
 
-/// What works for our program `program`. `own` is a directory that may have a bubblewrap of ours, `path` where it is
-/// looked for else, but not inside of `workspace`, where code that a model wrote could have put it. Runs at most once
-/// for the same values. What works is noted in the file `remembered`.
+/// Probes for our program `program`. bubblewrap is searched for on `path`, then in `own`, a directory that may have one
+/// of ours, but never inside `workspace`, where code from a model could have put one. The result for the
+/// latest workspace is cached. What works is recorded in the file `remembered`.
 pub fn probe(
     program: &Path,
     own: Option<&Path>,
@@ -103,8 +103,8 @@ pub fn probe(
     found
 }
 
-/// Whether gVisor works for our program `program`: `runsc` on `path`, but not inside of `workspace`. `place` is where a
-/// directory can be made.
+/// Whether gVisor works for our program `program`: `runsc` on `path`, but not inside `workspace`. `place` is for a
+/// temporary directory.
 ///
 /// # Errors
 /// [`NoGvisor`].

@@ -1,7 +1,7 @@
-//! The environment of a kernel or a command on its way through what confines it.
+//! Hides the environment of a kernel or a command from the programs that confine it.
 //!
-//! Who asks for code may choose its variables, and a loader takes `LD_PRELOAD` at its word: bubblewrap, and our own program
-//! while it still has its rights, would run that library. So every variable has another name until the last step.
+//! Whoever requests code may choose its variables, and a loader obeys `LD_PRELOAD`: bubblewrap, and our own program
+//! while it still has its rights, would load that library. So every variable has another name until the last step.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -10,8 +10,8 @@ use super::tier::Tier;
 
 const PREFIX: &str = "SPONDE_INSIDE_";
 
-/// The variables by names that mean nothing to a program. What Seatbelt confines has no first step of ours; macOS itself takes
-/// the loader's variables away from its `sandbox-exec`.
+/// Renames the variables so that they mean nothing to a program. Seatbelt has no step of ours that could restore them;
+/// macOS itself removes the loader's variables from its `sandbox-exec`.
 pub(in crate::kernel) fn sealed(
     env: impl IntoIterator<Item = (String, String)>,
     tier: &Tier,
@@ -25,7 +25,7 @@ pub(in crate::kernel) fn sealed(
     }
 }
 
-/// The variables that were sealed, by their own names.
+/// Restores the sealed variables under their own names.
 pub(super) fn unsealed(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {

@@ -1,8 +1,8 @@
-//! The sandbox of macOS: a profile for `sandbox-exec` that says the same as a [`View`]. **Not run by anybody yet**: the
-//! tests here hold the text.
+//! The sandbox of macOS: a profile for `sandbox-exec` equivalent to a [`View`]. **Never run yet**: the tests here pin
+//! only the text.
 //!
-//! Everything is denied that no rule allows, and of several rules that fit the last one counts. What starts the kernel
-//! becomes it, as with [`super::landlock`].
+//! Everything is denied that no rule allows, and of several matching rules the last one wins. The process that starts
+//! the kernel becomes it, as with [`super::landlock`].
 //!
 //! Deliberately not here: limits, which macOS has only for each process.
 
@@ -14,10 +14,10 @@ use super::policy::Confinement;
 use super::trial;
 use super::view::View;
 
-/// Never another one that is first on a PATH.
+/// Absolute, so that no other one earlier on a PATH is used.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// What of the system is readable besides what a view names.
+/// Readable parts of the system besides those of a view.
 const SYSTEM: [&str; 10] = [
     "/Library/Apple",
     "/Library/Frameworks",
@@ -31,7 +31,7 @@ const SYSTEM: [&str; 10] = [
     "/dev",
 ];
 
-/// What programs do to themselves and to their children, and ask of the system to start at all.
+/// What programs do to themselves and to their children, and need from the system to start at all.
 const ALWAYS: &str = r#"(version 1)
 (deny default)
 (allow process-exec)
@@ -51,7 +51,7 @@ const ALWAYS: &str = r#"(version 1)
   (literal "/dev/tty") (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
 "#;
 
-/// What names are looked up with, where the whole network is allowed.
+/// What name lookup needs, if the whole network is allowed.
 const RESOLVER: &str = r#"(allow network*)
 (allow system-socket)
 (allow mach-lookup
@@ -61,7 +61,8 @@ const RESOLVER: &str = r#"(allow network*)
   (global-name "com.apple.trustd.agent"))
 "#;
 
-/// What starts `kernel` confined. `ports` are those that it listens at, `proxy` the one that leads to allowed names.
+/// The command that starts `kernel` confined. `ports` are those that it listens on, `proxy` is that of the network
+/// gate.
 pub(super) fn command(
     confinement: &Confinement,
     view: &View,
@@ -94,7 +95,7 @@ fn profile(
     let system: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shared = [shared.to_owned()];
     let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
-        // Rules are about paths without links: /tmp is /private/tmp.
+        // Rules match paths without links: /tmp is /private/tmp.
         let real = paths.iter().filter_map(|path| path.canonicalize().ok());
         paths.iter().cloned().chain(real).collect()
     };
@@ -119,7 +120,7 @@ fn profile(
         "subpath",
         &real(&view.hidden),
     );
-    // A directory is moved by taking its name away.
+    // Moving a directory unlinks its name.
     profile.rule("deny file-write-unlink", "literal", &real(&view.pinned));
     profile.sockets(&real(&shared));
     match network {
@@ -154,7 +155,7 @@ impl Profile {
         self.0.push_str(")\n");
     }
 
-    /// Unix sockets of its own, and none of other programs.
+    /// Allows its own unix sockets, and none of other programs.
     fn sockets(&mut self, dirs: &[PathBuf]) {
         self.0
             .push_str("(allow system-socket (socket-domain AF_UNIX))\n");

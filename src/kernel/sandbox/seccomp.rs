@@ -1,11 +1,11 @@
-//! Which system calls a confined kernel cannot make.
+//! System calls that a confined kernel cannot make.
 //!
-//! All that namespaces and Landlock leave open and that code for data has no use for: other processes' memory, mounts,
-//! namespaces of its own, io_uring (which makes sockets without `socket`), keys, bpf, typing into a terminal, and
-//! sockets of all families but unix and IP (AF_VSOCK reaches the host of a virtual machine from any network namespace).
+//! They cover what namespaces and Landlock leave open and data code does not need: other processes' memory, mounts, new
+//! namespaces, io_uring (which creates sockets without `socket`), keys, bpf, typing into a terminal, and sockets of all
+//! families except unix and IP (AF_VSOCK reaches the host of a virtual machine from any network namespace).
 //!
-//! How a call fails matters: libzmq aborts the kernel if a netlink socket is not *permitted*, so it is not *supported*;
-//! glibc falls back to `clone`, whose flags can be seen, if `clone3` is not there.
+//! The error code matters: libzmq aborts the kernel if a netlink socket is not *permitted*, so it is not *supported*;
+//! glibc falls back to `clone`, whose flags a filter can check, if `clone3` does not exist.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Which sockets of the internet there can be.
+/// Which internet sockets are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Internet {
-    /// All: something else says what they reach.
+    /// All: another mechanism restricts them.
     Any,
-    /// Only TCP: nothing else keeps datagrams in.
+    /// Only TCP: nothing else would restrict datagrams.
     TcpOnly,
 }
 
@@ -96,7 +96,7 @@ const NEVER: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// Flags of `clone` that make namespaces.
+/// Flags of `clone` that create namespaces.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -107,10 +107,10 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// Applies the filters to this thread and all that it starts.
+/// Applies the filters to this thread and everything that it starts.
 ///
 /// # Errors
-/// In words.
+/// Why a filter could not be built or applied.
 pub(super) fn apply(internet: Internet) -> Result<(), String> {
     for program in programs(internet)? {
         seccompiler::apply_filter(&program).map_err(|error| error.to_string())?;
@@ -118,7 +118,7 @@ pub(super) fn apply(internet: Internet) -> Result<(), String> {
     Ok(())
 }
 
-/// One filter for each way in which calls fail; the kernel asks all of them.
+/// One filter for each error code; the kernel consults all of them.
 fn programs(internet: Internet) -> Result<Vec<BpfProgram>, String> {
     let arch = ARCH.map_err(|()| "there is no filter for this processor".to_owned())?;
     let mut programs = Vec::new();
@@ -152,7 +152,7 @@ fn not_permitted(internet: Internet) -> Result<Rules, String> {
         libc::SYS_ioctl,
         ioctl.into_iter().collect::<Result<_, _>>()?,
     );
-    // Netlink fails in its own way.
+    // Netlink gets another error code.
     let other = [
         libc::AF_UNIX,
         libc::AF_INET,
@@ -203,7 +203,7 @@ fn masked(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, String> {
     compared(argument, SeccompCmpOp::MaskedEq(u64::from(flag)), flag)
 }
 
-/// The calls' arguments here are `int`s: of a register only the lower half counts.
+/// These arguments are `int`s: only the lower half of the register counts.
 fn compared(
     argument: u8,
     how: SeccompCmpOp,
@@ -216,7 +216,7 @@ fn compared(
         .map_err(|error| error.to_string())
 }
 
-/// Calls of the x32 interface of x86-64 have numbers of their own, which no rule names (seccomp(2)).
+/// Denies the x32 interface of x86-64: its calls have numbers of their own, which no rule names (seccomp(2)).
 fn no_x32() -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     let instruction = |code, jt, jf, k| seccompiler::sock_filter { code, jt, jf, k };
@@ -224,7 +224,7 @@ fn no_x32() -> BpfProgram {
     let jump = u16::try_from(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K).unwrap_or_default();
     let answer = u16::try_from(libc::BPF_RET | libc::BPF_K).unwrap_or_default();
     vec![
-        // The call's number comes first in `seccomp_data`.
+        // The number of the call comes first in `seccomp_data`.
         instruction(load, 0, 0, 0),
         instruction(jump, 0, 1, X32),
         instruction(
@@ -249,7 +249,7 @@ mod tests {
                 programs.len(),
                 3 + usize::from(cfg!(target_arch = "x86_64"))
             );
-            // The kernel takes no more (BPF_MAXINSNS).
+            // The kernel accepts no more (BPF_MAXINSNS).
             assert!(programs.iter().all(|program| program.len() < 4096));
         }
     }

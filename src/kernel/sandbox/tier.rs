@@ -1,4 +1,4 @@
-//! What enforces a policy, and what of it each cannot.
+//! The mechanisms that enforce a policy, and the gaps of each.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ const SEATBELT_GAPS: &[&str] = &[
     "names and command lines of other processes can be seen",
 ];
 
-/// What enforces a policy.
+/// A mechanism that enforces a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tier {
     /// Namespaces made by bubblewrap, with seccomp.
     Bubblewrap {
-        /// Which program.
+        /// Path of `bwrap`.
         program: PathBuf,
     },
     /// Landlock with seccomp.
     Landlock,
-    /// A kernel of its own in user space; only where a person asks for it.
+    /// A kernel in user space; used only on request.
     Gvisor {
-        /// Which `runsc`.
+        /// Path of `runsc`.
         program: PathBuf,
     },
     /// The sandbox of macOS.
@@ -35,11 +35,11 @@ impl Tier {
             Self::Bubblewrap { .. } => "bubblewrap",
             Self::Landlock => "Landlock",
             Self::Gvisor { .. } => "gVisor",
-            Self::Seatbelt => "Seatbelt, which nobody has tested",
+            Self::Seatbelt => "Seatbelt (untested)",
         }
     }
 
-    /// What it makes around a kernel, if anything.
+    /// What it creates around a kernel, if anything.
     pub(in crate::kernel) fn cage(&self) -> Option<CageKind> {
         match self {
             Self::Bubblewrap { .. } => Some(CageKind::Namespaces),
@@ -48,7 +48,7 @@ impl Tier {
         }
     }
 
-    /// What it cannot stop, of what the better one can; one sentence part each.
+    /// What it cannot prevent and bubblewrap can; one clause each.
     pub fn gaps(&self) -> &'static [&'static str] {
         match self {
             Self::Bubblewrap { .. } => &[],
@@ -64,7 +64,7 @@ impl Tier {
         }
     }
 
-    /// The same where the network has an allow-list.
+    /// The same for a network allow-list.
     pub fn network_gaps(&self) -> &'static [&'static str] {
         match self {
             Self::Bubblewrap { .. } | Self::Gvisor { .. } => &[],
@@ -77,11 +77,11 @@ impl Tier {
     }
 }
 
-/// How a kernel is fenced in, and so how it is reached from outside.
+/// How a kernel is enclosed, and so how it is reached from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::kernel) enum CageKind {
-    /// Namespaces of this machine: what runs in there is a process like others.
+    /// Namespaces of this machine: code inside runs as ordinary processes.
     Namespaces,
-    /// A kernel of its own: nothing in there is a process of this machine.
+    /// A kernel of its own: nothing inside is a process of this machine.
     Gvisor,
 }

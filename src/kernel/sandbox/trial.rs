@@ -2,10 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-/// Whether it ends well.
+/// Succeeds if the program exits with success.
 ///
 /// # Errors
-/// What it said, else how it ended.
+/// Its stderr, or else its exit status.
 pub(super) fn run(mut command: Command) -> Result<(), String> {
     let output = command
         .stdin(Stdio::null())

@@ -1,43 +1,43 @@
-//! What a reply consists of, and what of it may be run.
+//! Pieces of a reply, and which of them may run.
 
 /// A piece of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A cell begins, in this language; `None` is the main one.
+    /// A cell begins, in this language; `None` is the main kernel's.
     Begin(Option<String>),
     /// More of its code.
     Code(String),
-    /// It is complete. A cell without this was cut.
+    /// The cell is complete. A cell without this was cut off.
     End,
-    /// A call: the tool, if named, and the arguments as they were written, or their beginning.
+    /// A call written as text: the tool, if named, and the raw arguments, or their beginning.
     Call(Option<String>, String),
     /// More of its arguments.
     Arguments(String),
-    /// From here on the model makes up outputs. Nothing more comes.
+    /// The model starts inventing outputs. Nothing follows.
     Stop,
 }
 
-/// What of a reply is to be run.
+/// Which parts of a reply may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accept {
     /// Blocks of code, and calls written as text.
     Blocks,
-    /// Calls written as text: for models that can call tools and sometimes write instead.
+    /// Calls written as text: for models that can call tools but sometimes write the call instead.
     Calls,
     /// Nothing.
     Words,
 }
 
-/// Reads a reply in text while it is being written.
+/// Reads a text reply while it streams.
 pub(crate) trait ReadReply: Send {
-    /// What `fragment` adds.
+    /// The pieces that `fragment` completes.
     fn read(&mut self, fragment: &str) -> Vec<Piece>;
 
-    /// What is left when the reply ended; `cut` if it ended at a limit and not because the model was done.
+    /// The remaining pieces at the end of the reply; `cut` if it ended at a limit before the model was done.
     fn finish(&mut self, cut: bool) -> Vec<Piece>;
 
-    /// A reader of the same kind for a reply that begins anew.
+    /// A reader of the same kind for a retried reply.
     fn anew(&self) -> Box<dyn ReadReply>;
 }

@@ -1,4 +1,4 @@
-//! A reply in text on its way to being one with calls.
+//! Translates a text reply into one with tool calls.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::llm::types::{
     BoxStream, Delta, Message, Part, Prompt, Provider, ProviderError, StopReason, Usage,
 };
 
-/// Bytes of a token, for what is only estimated.
+/// Estimated bytes per token.
 const TOKEN: usize = 4;
 
-/// Asks `inner` and makes calls of `tool` out of what `reader` finds in the reply.
+/// Asks `inner` and turns what `reader` finds in the reply into calls of `tool`.
 pub(super) fn translated(
     inner: &dyn Provider,
     prompt: Prompt,
@@ -25,7 +25,6 @@ pub(super) fn translated(
         thought: Thought::default(),
         reader,
         tool,
-        language: None,
         calls: 0,
         made: false,
         received: 0,
@@ -39,23 +38,21 @@ pub(super) fn translated(
 }
 
 struct Translation {
-    /// Gone once nothing more is wanted of it.
+    /// Dropped once no more of it is needed.
     reply: Option<BoxStream<'static, Result<Delta, ProviderError>>>,
     thought: Thought,
     reader: Box<dyn ReadReply>,
     tool: String,
-    /// The language of the cell that is being told.
-    language: Option<String>,
     /// Calls begun, native ones included.
     calls: usize,
-    /// Whether some of them were made out of text.
+    /// Whether some of them were made from text.
     made: bool,
-    /// Bytes of the prompt and of the reply.
+    /// Bytes of the prompt and of the reply, for estimating usage.
     asked: usize,
     received: usize,
-    /// Deltas not yet taken: those of one fragment.
+    /// Deltas of one fragment that are not yet yielded.
     ready: VecDeque<Delta>,
-    /// What comes after them.
+    /// An error to yield after them.
     failed: Option<ProviderError>,
 }
 
@@ -91,10 +88,10 @@ impl Translation {
                     self.calls = self.calls.max(index + 1);
                     return Some(Ok(Delta::CallStart { index, id, name }));
                 }
-                // It would be sent back as it is, and knows nothing of calls that the model never made.
+                // The native reply would be sent back as it is, but lacks the calls made from text.
                 Ok(Delta::Native(_)) if self.made => {}
                 Err(error) => {
-                    // Words that were held back are not lost; code that was cut is not run.
+                    // Text that was held back is not lost; code that was cut is not run.
                     let pieces = self.reader.finish(true);
                     self.take(
                         pieces
@@ -126,24 +123,18 @@ impl Translation {
                 Piece::Begin(language) => {
                     let name = self.tool.clone();
                     self.begin(name);
-                    self.arguments("{\"code\": \"".to_owned());
-                    self.language = language;
+                    let language = language.map_or_else(String::new, |language| {
+                        format!("\"language\": {}, ", serde_json::Value::from(language))
+                    });
+                    self.arguments(format!("{{{language}\"code\": \""));
                 }
                 Piece::Code(code) => {
                     let quoted = serde_json::Value::from(code).to_string();
-                    // Without its quotes: every character is escaped by itself.
+                    // Without the quotes: every character is escaped on its own.
                     let inside = quoted.get(1..quoted.len() - 1).unwrap_or_default();
                     self.arguments(inside.to_owned());
                 }
-                Piece::End => {
-                    let end = match self.language.take() {
-                        Some(language) => {
-                            format!("\", \"language\": {}}}", serde_json::Value::from(language))
-                        }
-                        None => "\"}".to_owned(),
-                    };
-                    self.arguments(end);
-                }
+                Piece::End => self.arguments("\"}".to_owned()),
                 Piece::Call(name, arguments) => {
                     self.begin(name.unwrap_or_else(|| self.tool.clone()));
                     self.arguments(arguments);
@@ -151,7 +142,7 @@ impl Translation {
                 Piece::Arguments(more) => self.arguments(more),
                 Piece::Stop => {
                     tracing::debug!("the model made up an output: its reply ends there");
-                    // The server's own figures come with the end that is not waited for.
+                    // The server's own figures come at the end of the reply, which we do not wait for.
                     let usage = Usage {
                         input: tokens(self.asked),
                         cached: 0,
@@ -189,15 +180,15 @@ impl Translation {
             reason => reason,
         };
         self.ready.push_back(Delta::Finished { reason, usage });
-        // Dropped, it sends nothing more.
+        // Dropping the stream stops the reply.
         self.reply = None;
     }
 }
 
-/// Reasoning that a model writes into its reply: `<think>...</think>` at its beginning.
+/// Reasoning written into the reply: `<think>...</think>` at its beginning.
 #[derive(Debug, Default)]
 enum Thought {
-    /// It may still begin; with what came so far.
+    /// Reasoning may still begin; holds the text so far.
     #[default]
     Unknown,
     Begun(String),
@@ -206,7 +197,7 @@ enum Thought {
 }
 
 impl Thought {
-    /// What of `fragment` is reasoning, and what is the reply.
+    /// Splits `fragment` into reasoning and reply.
     fn read(&mut self, fragment: &str) -> (String, String) {
         const BEGIN: &str = "<think>";
         const END: &str = "</think>";
@@ -235,7 +226,7 @@ impl Thought {
                 if let Some((thought, rest)) = text.split_once(END) {
                     return (thought.to_owned(), rest.to_owned());
                 }
-                // The tag may have come in part.
+                // The closing tag may have arrived in part.
                 let held = (1..END.len())
                     .rev()
                     .find(|&length| text.ends_with(&END[..length]))
@@ -247,7 +238,7 @@ impl Thought {
         }
     }
 
-    /// What was held back, at the end of the reply.
+    /// The text held back, at the end of the reply.
     fn rest(&mut self) -> String {
         match std::mem::replace(self, Self::Over) {
             Self::Begun(text) => text,

@@ -1,8 +1,8 @@
-//! Reads a constrained reply while it is being written.
+//! Reads a constrained reply while it streams.
 //!
-//! Until the object's key is complete nothing is known and nothing is said. Code then passes through
-//! as it is, JSON and all: it is a tool call's arguments. An answer is unescaped as it comes. What
-//! turns out to be neither, from a server that ignores schemas, is passed on as words.
+//! Nothing is passed on until the object's key is complete. Code then passes through unchanged, JSON and all, as a tool
+//! call's arguments. An answer is unescaped as it arrives. Anything else, from a server that ignores schemas, is passed
+//! on as text.
 
 use super::{ANSWER, CODE};
 use crate::llm::coded::{Piece, ReadReply};
@@ -13,7 +13,7 @@ pub(super) struct Reader(State);
 
 #[derive(Debug)]
 enum State {
-    /// What was written up to and perhaps into the key.
+    /// The text so far, while the key may be incomplete.
     Head(String),
     Code,
     Answer(Unescape),
@@ -102,7 +102,7 @@ fn answer(words: String) -> Vec<Piece> {
     }
 }
 
-/// Looks for `{"code":` or `{"answer":"`, with white space anywhere between the tokens.
+/// Matches `{"code":` or `{"answer":"`, with white space anywhere between the tokens.
 fn head(text: &str) -> Head<'_> {
     let Some(rest) = token(text, "{").and_then(|rest| token(rest, "\"")) else {
         return unless_begun(text, &["{", "\""]);
@@ -128,12 +128,12 @@ fn head(text: &str) -> Head<'_> {
     }
 }
 
-/// What follows `expected`, if `text` begins with it after white space.
+/// The text after `expected`, if `text` begins with it after white space.
 fn token<'a>(text: &'a str, expected: &str) -> Option<&'a str> {
     text.trim_start().strip_prefix(expected)
 }
 
-/// Whether `text` may still become `tokens`, once there is more of it.
+/// Whether `text` may still become `tokens` as more arrives.
 fn unless_begun<'a>(text: &str, tokens: &[&str]) -> Head<'a> {
     let mut rest = text.trim_start();
     for token in tokens {
@@ -149,8 +149,8 @@ fn unless_begun<'a>(text: &str, tokens: &[&str]) -> Head<'a> {
     }
 }
 
-/// The inside of a JSON string, unescaped as it comes. Lenient: an escape that does not exist stands
-/// for its character, half of a surrogate pair for U+FFFD.
+/// Unescapes the inside of a JSON string as it arrives. Lenient: an unknown escape yields its character, half of a
+/// surrogate pair yields U+FFFD.
 #[derive(Debug, Default)]
 struct Unescape {
     escape: Escape,
@@ -168,7 +168,7 @@ enum Escape {
 }
 
 impl Unescape {
-    /// The words in `fragment`, and whether the string was closed within it.
+    /// The unescaped text of `fragment`, and whether it closes the string.
     fn read(&mut self, fragment: &str) -> (String, bool) {
         let mut words = String::with_capacity(fragment.len());
         for c in fragment.chars() {
@@ -210,7 +210,7 @@ impl Unescape {
         (words, false)
     }
 
-    /// One UTF-16 code unit.
+    /// Adds one UTF-16 code unit.
     fn unit(&mut self, unit: u16, words: &mut String) {
         if let Some(high) = self.high.take() {
             if let Some(Ok(c)) = char::decode_utf16([high, unit]).next() {
@@ -226,7 +226,7 @@ impl Unescape {
         }
     }
 
-    /// A pending first half whose second never came.
+    /// Replaces a first half whose second never came.
     fn settle(&mut self, words: &mut String) {
         if self.high.take().is_some() {
             words.push(char::REPLACEMENT_CHARACTER);
@@ -238,7 +238,7 @@ impl Unescape {
 mod tests {
     use super::*;
 
-    /// Reads `text` in fragments of `size` characters: the code's JSON, and the answer's words.
+    /// Reads `text` in fragments of `size` characters: the code's JSON, and the answer's text.
     fn read(text: &str, size: usize) -> (String, String) {
         let chars: Vec<char> = text.chars().collect();
         let mut reader = Reader::default();

@@ -1,5 +1,5 @@
-//! The prompt a constrained model sees: its own past replies as the JSON it would write today, tool
-//! results as messages of the user, neighbours of one role joined (chat templates may insist).
+//! The prompt for a constrained model: its past replies as the JSON it would write now, tool results as user messages,
+//! and adjacent messages of one role joined, because chat templates may require alternation.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn constrained(prompt: Prompt, schema: Value, options: &ConstrainedOp
     }
 }
 
-/// What a model would have to write today to say what it said then.
+/// A past reply in the form the model would have to write now.
 pub(super) fn reply(text: &str, calls: &[ToolCall]) -> String {
     if calls.is_empty() {
         return object(ANSWER, &Value::from(text));
@@ -29,7 +29,7 @@ pub(super) fn reply(text: &str, calls: &[ToolCall]) -> String {
     objects.join("\n")
 }
 
-/// The arguments of a call: as they are if they hold the code alone, else reduced to it and its language, since other
+/// The arguments of a call: unchanged if they hold only the code, otherwise reduced to code and language, because other
 /// models' tools may have had more.
 fn code(arguments: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(arguments).ok();
@@ -45,7 +45,7 @@ fn code(arguments: &str) -> String {
     }
 }
 
-/// One object with one key, spaced as models write it.
+/// An object with one key, spaced as models write it.
 fn object(key: &str, value: &Value) -> String {
     format!("{{\"{key}\": {value}}}")
 }

@@ -1,10 +1,11 @@
-//! The fenced blocks of a text, by the rules of CommonMark: any length of fence, backticks or tildes, in lists and
-//! quotes, indented, unclosed. The rules are `pulldown-cmark`'s; a block's code is sliced from the text itself.
+//! Finds fenced blocks by the rules of CommonMark: any fence length, backticks or tildes, in lists and quotes,
+//! indented, unclosed. `pulldown-cmark` implements the rules; a block's code is sliced from the original text.
 //!
-//! Two departures. Lines that begin with `<` open no HTML block, for within one no fence counts, and models write tags
-//! (`<details>`, `<tool_call>`) right above a fence. And a fence in a string of several lines ends no block
-//! ([`Strings`]): models write code that writes Markdown. Whether it is in a string is known when the string is closed;
-//! until then the block is not told beyond it. If the reply ends before that, the fence has ended the block.
+//! Two departures. A line that begins with `<` does not open an HTML block, because fences inside one would be ignored,
+//! and models write tags (`<details>`, `<tool_call>`) right above a fence. And a fence inside a multi-line string does
+//! not end the block ([`Strings`]), because models write code that writes Markdown. Whether a fence is inside a string
+//! is only certain once the string is closed; until then the block is reported only up to the fence. If the reply ends
+//! before that, the fence ended the block.
 
 use std::ops::Range;
 
@@ -16,21 +17,21 @@ use super::strings::Strings;
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
-    /// From its opening fence to the end of the closing one, or to where its text ends.
+    /// From the start of the opening fence to the end of the closing one, or to the end of the text.
     pub(super) range: Range<usize>,
-    /// What stands behind the opening fence.
+    /// The info string.
     pub(super) info: String,
-    /// The lines within, without what belongs to the list or quote around them.
+    /// The code, without the indentation or markers of a surrounding list or quote.
     pub(super) code: String,
-    /// Whether its closing fence is there.
+    /// Whether the block has a closing fence.
     pub(super) closed: bool,
-    /// Whether it stands in no list and no quote.
+    /// Whether it is outside lists and quotes.
     pub(super) top: bool,
-    /// Whether a fence follows that may be one of a string in it: what comes after is not known to be code.
+    /// Whether a possible end fence in an open string follows: what comes after may not be code.
     pub(super) in_doubt: bool,
 }
 
-/// Whether more may come.
+/// Whether more text may arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
     Going,
@@ -46,7 +47,7 @@ pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
     let mut open = false;
-    // Where the last line of code ends.
+    // End of the last line of code.
     let mut code_end = None;
     for (event, range) in Parser::new(&masked).into_offset_iter() {
         match event {
@@ -64,7 +65,7 @@ pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
             }
             Event::Text(line) if open => {
                 if let Some(block) = blocks.last_mut() {
-                    // Tabs and line ends may have been rewritten; all else is taken from the text itself.
+                    // The parser may have rewritten tabs and line endings; everything else is sliced from the text.
                     let exact = text
                         .get(range.clone())
                         .filter(|exact| exact.len() == line.len());
@@ -77,7 +78,7 @@ pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
                 if let Some(block) = blocks.last_mut() {
                     let rest = match code_end {
                         Some(end) => text.get(end..block.range.end),
-                        // Without code the closing fence follows the opening line.
+                        // In an empty block the closing fence follows the opening line.
                         None => text
                             .get(block.range.clone())
                             .and_then(|all| all.split_once('\n'))
@@ -98,13 +99,13 @@ pub(super) fn scan(text: &str, reply: Reply) -> Vec<Block> {
     blocks
 }
 
-/// Text for the parser, as long as the reply's or cut where nothing is certain.
+/// Text for the parser, of the reply's length or cut where nothing is certain.
 struct Masked {
     text: String,
     in_doubt: bool,
 }
 
-/// The block that a line is in.
+/// The block around the current line.
 struct Fence {
     mark: char,
     length: usize,
@@ -113,23 +114,23 @@ struct Fence {
     doubt: Option<Doubt>,
 }
 
-/// A fence in a string that may be none.
+/// A fence in a string that may turn out not to be one.
 struct Doubt {
-    /// Its line and where that begins.
+    /// The fence's line number and its offset.
     line: usize,
     start: usize,
-    /// The fence of a block in the string, and whether it is one without an info string.
+    /// The fence of a block inside the string, and whether it lacks an info string.
     open: Option<bool>,
-    /// A block with an info string began where one without was open: the first fence was the end.
+    /// A fence with an info string appeared while one without was open, so the first fence was the end.
     contradicted: bool,
 }
 
-/// `text` with the lines that must not count made lines of words: those that begin with `<`, and fences in strings.
+/// Replaces lines that must not count with plain text: lines that begin with `<`, and fences in strings.
 fn masked(text: &str, reply: Reply) -> Masked {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut masked = String::with_capacity(text.len());
     let mut fence: Option<Fence> = None;
-    // A fence that was in doubt and has ended its block.
+    // A doubtful fence that ended its block after all.
     let mut ends_at = None;
     let mut at = 0;
     loop {
@@ -186,9 +187,9 @@ fn masked(text: &str, reply: Reply) -> Masked {
 }
 
 impl Fence {
-    /// A line in a string that begins as a fence does; `bare` if it could end the block.
+    /// Records a fence-like line in a string; `bare` if it could end the block.
     fn note_fence(&mut self, bare: bool, line: usize, start: usize) {
-        // Of text that has blocks of its own nothing is in doubt.
+        // In languages with blocks of their own, no fence is doubtful.
         if matches!(self.strings, Strings::Text { .. }) || self.doubt.is_none() && !bare {
             return;
         }
@@ -209,7 +210,7 @@ impl Fence {
 
 /// The block that a line opens.
 fn opened(words: &str) -> Option<Fence> {
-    // Behind the mark of a list.
+    // The text after a list marker.
     let number = words.trim_start_matches(|c: char| c.is_ascii_digit());
     let item = if number.len() < words.len() {
         number.strip_prefix(['.', ')'])
@@ -233,7 +234,7 @@ fn opened(words: &str) -> Option<Fence> {
     })
 }
 
-/// Appends a line; made words behind its first `start` bytes if it is `hidden`.
+/// Appends a line; if `hidden`, replaces everything after its first `start` bytes with plain text.
 fn push(masked: &mut String, line: &str, start: usize, hidden: bool) {
     if !hidden {
         masked.push_str(line);
@@ -282,17 +283,17 @@ mod tests {
                 "~~~python\ns = '''```'''\n~~~\n",
                 vec![block("python", "s = '''```'''\n", true)],
             ),
-            // A string with backticks in it, not at the start of a line.
+            // A string containing backticks, not at the start of a line.
             (
                 "```python\ns = \"```\"\nprint(s)\n```\n",
                 vec![block("python", "s = \"```\"\nprint(s)\n", true)],
             ),
-            // A longer closing fence counts, one with words behind it does not.
+            // A longer closing fence closes the block; one followed by text does not.
             (
                 "```\nx\n``` y\n`````\n",
                 vec![block("", "x\n``` y\n", true)],
             ),
-            // Indented by up to three; the code loses that much.
+            // Indented by up to three spaces, which are removed from the code.
             (
                 "   ```python\n   if x:\n       y\n   ```\n",
                 vec![block("python", "if x:\n    y\n", true)],
@@ -316,12 +317,12 @@ mod tests {
             ("```python\n", vec![block("python", "", false)]),
             ("```python\n```\n", vec![block("python", "", true)]),
             ("- ```python\n  x\nb\n", vec![block("python", "x\n", false)]),
-            // Tags above a fence do not swallow it, tags within are code.
+            // Tags above a fence do not hide it; tags inside a block are code.
             (
                 "<details>\n```python\n<b> = 'é'\n```\n",
                 vec![block("python", "<b> = 'é'\n", true)],
             ),
-            // Spans are not fences.
+            // Code spans are not fences.
             ("`x` and ``` y ```\n", vec![]),
             (
                 "```python\r\nx\r\n```\r\n",
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn a_fence_in_a_string_ends_no_block() {
         let cases = [
-            // Fences in a string of several lines, that of R and of bash too.
+            // Fences in multi-line strings, including those of R and bash.
             (
                 "```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\n",
                 vec![block(
@@ -384,7 +385,7 @@ mod tests {
                 "```markdown\n```python\nx\n```\n```\nwords\n",
                 vec![block("markdown", "```python\nx\n```\n", true)],
             ),
-            // A string that is never closed is torn code, also if a later block has such quotes.
+            // A string that is never closed does not hide the end, even if a later block has such quotes.
             (
                 "```python\ns = \"\"\"x\n```\nwords\n",
                 vec![block("python", "s = \"\"\"x\n", true)],

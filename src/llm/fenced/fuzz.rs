@@ -1,11 +1,11 @@
-//! Replies of models that write code in fenced blocks, for the fuzzer: how a reply is cut changes nothing, cells begin
-//! and end in order, and nothing is made up.
+//! Fuzzes replies with fenced blocks: fragmentation does not matter, cells begin and end in order, and nothing is
+//! invented.
 
 use super::reader::Reader;
 use crate::fuzz::seeded;
 use crate::llm::coded::{Accept, Piece, ReadReply as _};
 
-/// The first bytes say how the rest, a reply, is cut.
+/// The first bytes determine the fragmentation of the rest, which is the reply.
 pub(crate) fn fenced(data: &[u8]) {
     let (mut dice, rest) = seeded(data);
     let reply = String::from_utf8_lossy(rest);
@@ -22,7 +22,7 @@ pub(crate) fn fenced(data: &[u8]) {
     }
 }
 
-/// What is told of a reply; neighbours of one kind are one.
+/// The pieces read from a reply, adjacent ones of one kind joined.
 fn read(fragments: &[&str], accept: Accept, cut: bool) -> Vec<Piece> {
     let mut reader = Reader::new(accept);
     let mut pieces: Vec<Piece> = fragments.iter().flat_map(|it| reader.read(it)).collect();
@@ -62,7 +62,7 @@ fn check(pieces: &[Piece], reply: &str) {
             Piece::Stop => assert_eq!(at + 1, pieces.len(), "something after the stop"),
         }
     }
-    // Imports before a fence are told with each block; a blank line stands between words.
+    // Import lines before a fence are repeated in each block; a blank line separates texts.
     assert!(
         size <= 2 * reply.len() + 2 * pieces.len() + 64,
         "{size} of {}",

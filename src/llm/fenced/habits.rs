@@ -1,13 +1,13 @@
-//! What models write instead of what they were asked for: calls as text, tags of their training, code without a fence.
+//! What models write instead of the requested format: calls as text, tags from their training, code without a fence.
 //!
-//! Marks are rewritten into fences before the text is parsed, so that one parser sees all of them. The list is of what
-//! was seen, in reports about other programs and in our own experiments (`docs/modes.md`).
+//! Such markers are rewritten into fences before parsing, so that one parser handles all of them. The list comes from
+//! reports about other programs and from our own experiments (`docs/modes.md`).
 
 use serde_json::Value;
 
 use super::info::MARKED_CALL;
 
-/// A fence that no code has in it.
+/// A fence that does not occur in code.
 const FENCE: &str = "~~~~~~~~~~";
 
 /// A call found in text.
@@ -15,11 +15,11 @@ const FENCE: &str = "~~~~~~~~~~";
 pub(super) struct Written {
     /// The tool, if the text names one.
     pub(super) name: Option<String>,
-    /// Its arguments as JSON, or whatever stands in their place.
+    /// Its arguments as JSON, or the raw text in their place.
     pub(super) arguments: String,
 }
 
-/// Tags around code, with the tags that end it.
+/// Tags around code, with their closing tags.
 const CODE_TAGS: [(&str, &str); 5] = [
     ("<execute_python>", "</execute_python>"),
     ("<execute>", "</execute>"),
@@ -28,7 +28,7 @@ const CODE_TAGS: [(&str, &str); 5] = [
     ("<run_code>", "</run_code>"),
 ];
 
-/// Marks that end a block which a mark has begun.
+/// Markers that end a block opened by a marker.
 const ENDS: [&str; 10] = [
     "</tool_call>",
     "</function>",
@@ -42,7 +42,7 @@ const ENDS: [&str; 10] = [
     "<|im_end|>",
 ];
 
-/// Words that a call written as an expression begins with.
+/// Prefixes of a call written as an expression.
 const CALLED: [&str; 5] = [
     "functions.run_code(",
     "functions.execute(",
@@ -51,19 +51,19 @@ const CALLED: [&str; 5] = [
     "execute(",
 ];
 
-/// Whether a line may be a mark; then [`mend`] must be asked about it, and nothing of it shown before.
+/// Whether a line may be a marker. Ask [`mend`] about it before showing any of it.
 pub(super) fn may_be_mark(line: &str) -> bool {
     let line = line.trim_start();
     matches!(line.chars().next(), Some('<' | '[' | '`' | 'f' | 'r' | 'e'))
         && (line.starts_with(['<', '[', '`']) || CALLED.iter().any(|call| begins(line, call)))
 }
 
-/// Whether one of the two begins with the other.
+/// Whether either string starts with the other.
 fn begins(line: &str, mark: &str) -> bool {
     line.starts_with(mark) || mark.starts_with(line.trim_end())
 }
 
-/// A whole line outside of every block, with a mark of something else turned into fences; `None` if there is none.
+/// Rewrites a whole line outside blocks, if it is a marker, into fences; otherwise `None`.
 pub(super) fn mend(line: &str) -> Option<String> {
     let text = line.trim();
     if let Some(rest) = text.strip_prefix("<tool_call>") {
@@ -95,32 +95,32 @@ pub(super) fn mend(line: &str) -> Option<String> {
         return Some(fenced(MARKED_CALL, text, "\n"));
     }
     match text {
-        // Left over.
+        // A stray closing marker.
         text if ENDS.contains(&text) => Some(String::new()),
         "`python" | "``python" | "`py" | "``py" => Some(format!("{FENCE}python\n")),
         _ => None,
     }
 }
 
-/// The line that ends a block which [`mend`] has opened, turned into a fence; `None` if it is code.
+/// Rewrites the line that ends a block opened by [`mend`] into a fence; `None` if it is code.
 pub(super) fn end(line: &str) -> Option<String> {
     let text = line.trim_end();
     if matches!(text, "`" | "``" | "```") {
         return Some(format!("{FENCE}\n"));
     }
     let at = ENDS.iter().filter_map(|end| text.find(end)).min()?;
-    // What stands behind the mark is dropped: it belongs to the same habit.
+    // Text after the marker is dropped: it belongs to the same format.
     let before = text.get(..at).unwrap_or_default();
     let separator = if before.is_empty() { "" } else { "\n" };
     Some(format!("{before}{separator}{FENCE}\n"))
 }
 
-/// Whether `block`, as it stands in the text, was opened by [`mend`].
+/// Whether [`mend`] opened `block`, given as it appears in the text.
 pub(super) fn is_mended(block: &str) -> bool {
     block.starts_with(FENCE)
 }
 
-/// A block that begins with `rest`, closed if `end` is in it.
+/// Opens a block with `rest`, and closes it if `rest` contains `end`.
 fn fenced(info: &str, rest: &str, end: &str) -> String {
     let (body, closed) = match rest.split_once(end) {
         Some((body, _)) => (body, true),
@@ -139,7 +139,7 @@ fn fenced(info: &str, rest: &str, end: &str) -> String {
     text
 }
 
-/// The calls in a block that may hold some; `None` if it holds something else.
+/// The calls in a block that may contain some; `None` if it contains anything else.
 pub(super) fn calls(text: &str) -> Option<Vec<Written>> {
     let text = text.trim();
     if let Some(rest) = text.strip_prefix("<function=") {
@@ -162,7 +162,7 @@ pub(super) fn calls(text: &str) -> Option<Vec<Written>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// A call as JSON, in the shapes that models know.
+/// Parses a call from JSON, in the shapes that models write.
 fn call(value: &Value) -> Option<Written> {
     let object = value.as_object()?;
     if object.get("code").is_some_and(Value::is_string) {
@@ -183,7 +183,7 @@ fn call(value: &Value) -> Option<Written> {
     Some(Written {
         name: Some(name.to_owned()),
         arguments: match arguments {
-            // Some write the object as a string, as it is on the wire.
+            // Some write the object as a string, as wires do.
             Value::String(text) => text.clone(),
             other => other.to_string(),
         },
@@ -232,7 +232,7 @@ fn expression(text: &str) -> Written {
     }
 }
 
-/// Whether a line outside of every block imports something in Python.
+/// Whether a line outside blocks is a Python import.
 pub(super) fn is_import(line: &str) -> bool {
     let module = |word: Option<&str>| {
         word.is_some_and(|word| {
@@ -262,7 +262,7 @@ pub(super) fn is_import(line: &str) -> bool {
     }
 }
 
-/// Where code without a fence ends and words begin again: the first line of words after a blank one.
+/// Where code without a fence ends and text resumes: the first line of text after a blank one.
 pub(super) fn end_of_code(text: &str) -> usize {
     let mut at = 0;
     let mut after_blank = false;
@@ -286,7 +286,7 @@ fn is_prose(line: &str) -> bool {
         && (!is_code || text.ends_with(['.', ':', '?', '!']))
 }
 
-/// Whether a line of words says that what follows is an output.
+/// Whether a line of text announces an output.
 pub(super) fn announces_output(line: &str) -> bool {
     const LAST: [&str; 16] = [
         "output",
@@ -314,7 +314,7 @@ pub(super) fn announces_output(line: &str) -> bool {
     LAST.contains(&last) && ABOUT.iter().any(|about| text.contains(about))
 }
 
-/// Whether a line right after code begins an output that the model makes up.
+/// Whether a line right after code starts an invented output.
 pub(super) fn makes_up_output(line: &str) -> bool {
     const STARTS: [&str; 10] = [
         "output:",
@@ -333,12 +333,12 @@ pub(super) fn makes_up_output(line: &str) -> bool {
         .to_lowercase();
     STARTS.iter().any(|start| {
         text.strip_prefix(start).is_some()
-            // `**Output**:` and the like.
+            // `**Output**:` and similar.
             || text.replace(['*', '_'], "").starts_with(start)
     })
 }
 
-/// Whether the content of a block that does not say so is code.
+/// Whether the content of a block without a language is code.
 pub(super) fn looks_like_code(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty());
     let Some(first) = first else { return false };
@@ -353,7 +353,7 @@ pub(super) fn looks_like_code(text: &str) -> bool {
         })
 }
 
-/// Whether a shell script is one, and no transcript.
+/// Whether shell text is a script rather than a transcript.
 pub(super) fn is_script(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty());
     first.is_some_and(|first| {
@@ -363,12 +363,12 @@ pub(super) fn is_script(text: &str) -> bool {
     })
 }
 
-/// White space at a line's beginning.
+/// Width of a line's leading white space.
 pub(super) fn indentation(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// Where the import lines begin that `text` ends with.
+/// Offset of the import lines at the end of `text`.
 pub(super) fn imports_at_end(text: &str) -> usize {
     let mut start = text.len();
     let mut at = text.len();
@@ -383,7 +383,7 @@ pub(super) fn imports_at_end(text: &str) -> usize {
     start
 }
 
-/// Where the first import line of `text` begins.
+/// Offset of the first import line in `text`.
 pub(super) fn first_import(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {

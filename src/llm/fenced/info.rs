@@ -1,27 +1,27 @@
-//! What a fenced block is, by the words behind its fence: code of some language, a call written out, or something to
-//! look at.
+//! Classifies a fenced block by its info string: code in some language, a call written as text, or something to
+//! display.
 
-/// What is to be done with a block.
+/// How to treat a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BlockUse {
-    /// Code in this language; `None` is the main one.
+    /// Code in this language; `None` is the main kernel's.
     Code(Option<String>),
-    /// Perhaps code; its content decides.
+    /// Code, if its content looks like it.
     Perhaps(Option<String>),
-    /// Perhaps a call as JSON; its content decides.
+    /// A call as JSON, if its content is one.
     Call,
-    /// A call, for it was marked as one.
+    /// A call: the info string says so.
     MarkedCall,
-    /// What a cell would have given, in the model's imagination.
+    /// An invented output of a cell.
     Output,
-    /// For the eyes only.
+    /// For display only.
     Show,
 }
 
-/// Marks that stand for a call whatever is in the block.
+/// Info string of a block that is always a call.
 pub(super) const MARKED_CALL: &str = "tool_call";
 
-/// Outputs.
+/// Info strings of outputs.
 const OUTPUT: [&str; 13] = [
     "output",
     "out",
@@ -38,7 +38,7 @@ const OUTPUT: [&str; 13] = [
     "observation",
 ];
 
-/// What no kernel runs, and what people paste to show.
+/// Languages that no kernel runs, and formats that are pasted for display.
 const SHOWN: [&str; 44] = [
     "text",
     "txt",
@@ -86,10 +86,10 @@ const SHOWN: [&str; 44] = [
     "doctest",
 ];
 
-/// Shells: a block is often a transcript of one rather than a script.
+/// Shells: such a block is often a transcript rather than a script.
 const SHELLS: [&str; 5] = ["bash", "sh", "shell", "zsh", "ksh"];
 
-/// What a block with this info string is.
+/// Classifies a block by its info string.
 pub(super) fn kind(info: &str) -> BlockUse {
     let word = word(info);
     match word.as_str() {
@@ -98,7 +98,7 @@ pub(super) fn kind(info: &str) -> BlockUse {
             BlockUse::Call
         }
         MARKED_CALL => BlockUse::MarkedCall,
-        // Gemini's own name for code to be run.
+        // Gemini's name for code to run.
         "tool_code" | "code" => BlockUse::Code(None),
         "ipython" | "ipython3" | "py" | "py3" | "python3" | "jupyter-python" => {
             BlockUse::Code(Some("python".to_owned()))
@@ -110,7 +110,8 @@ pub(super) fn kind(info: &str) -> BlockUse {
     }
 }
 
-/// The first word: `{python, echo=FALSE}`, `{.python}`, `python:main.py`, `{code-cell} ipython3`, `Python 3`.
+/// The first word of forms like `{python, echo=FALSE}`, `{.python}`, `python:main.py`, `{code-cell} ipython3`, `Python
+/// 3`.
 pub(super) fn word(info: &str) -> String {
     let is_end =
         |c: char| c.is_whitespace() || matches!(c, ',' | '}' | ':' | ';' | '(' | '{' | '=');

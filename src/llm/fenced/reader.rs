@@ -1,8 +1,8 @@
-//! Reads a reply while it is written: what of it is words, what is code to run, what only looks like it.
+//! Reads a reply while it streams and separates text, code to run, and code for display.
 //!
-//! Text comes in pieces of any size and is looked at line by line, so that nothing depends on how it was cut. Code is
-//! told line by line while its block is open; what must be seen whole to be judged (a block without a language, a
-//! call as JSON) is told at its end. Words are told at once, except where they may turn out to be something else.
+//! Fragments of any size are processed line by line, so that fragmentation does not matter. Code is passed on line by
+//! line while its block is open; what can only be judged whole (a block without a language, a call as JSON) is passed
+//! on at its end. Text is passed on at once, except where it may turn out to be something else.
 
 mod words;
 
@@ -13,11 +13,11 @@ use super::habits::{self, Written};
 use super::info::{self, BlockUse};
 use crate::llm::coded::{Accept, Piece, ReadReply};
 
-/// Bytes beyond which an unsettled text is no longer searched for marks.
+/// Unsettled text longer than this many bytes is no longer searched for markers.
 const LONG: usize = 256 << 10;
 
-/// A text of which so much was read before is looked at again only when it has grown by a part of that: a reply of
-/// megabytes must not take quadratic time.
+/// Text is rescanned only after it has grown by 1/n of its length, so that a reply of megabytes does not take quadratic
+/// time.
 const GROWN: usize = 256;
 
 /// A reply so far.
@@ -28,31 +28,31 @@ const GROWN: usize = 256;
 )]
 pub(crate) struct Reader {
     accept: Accept,
-    /// Whole lines, from the last place before which all is settled.
+    /// Whole lines since the last point before which everything is settled.
     text: String,
-    /// The line that is being written.
+    /// The incomplete last line.
     line: String,
-    /// Whether a carriage return came last: it may be half of a line's end.
+    /// Whether the last character was a carriage return, which may be half of a line ending.
     returned: bool,
-    /// How much of `line` was told as words.
+    /// Bytes of `line` passed on as text.
     partial: usize,
-    /// How much of `text` was told or dropped.
+    /// Bytes of `text` passed on or dropped.
     done: usize,
-    /// The text's length when it was last looked at.
+    /// Length of `text` at the last scan.
     looked: usize,
-    /// The block that is being told, by its start in `text`.
+    /// The block being passed on, by its start in `text`.
     open: Option<Open>,
-    /// An indented opening fence, waiting for the line after it.
+    /// An indented opening fence, held until the next line arrives.
     opener: Option<String>,
-    /// Whether that fence was moved to the left, and the closing one must be.
+    /// Whether that fence's indentation was removed, so that the closing one's must be too.
     moved: bool,
-    /// White space that words ended with.
+    /// Trailing white space of the text, held back.
     blank: String,
-    /// Whether the next words are the first after the beginning or after code.
+    /// Whether the next text is the first, or the first after code.
     fresh: bool,
-    /// Whether words were told.
+    /// Whether any text was passed on.
     told: bool,
-    /// Whether there was something to run.
+    /// Whether any code was passed on to run.
     ran: bool,
     stopped: bool,
 }
@@ -61,9 +61,9 @@ pub(crate) struct Reader {
 struct Open {
     start: usize,
     kind: BlockUse,
-    /// Import lines that stood before the fence.
+    /// Import lines that preceded the fence.
     imports: String,
-    /// Bytes of the code that were told.
+    /// Bytes of the code passed on.
     sent: usize,
     begun: bool,
 }
@@ -142,7 +142,8 @@ impl ReadReply for Reader {
 }
 
 impl Reader {
-    /// The same with one kind of line end. CommonMark knows three, and a fence may stand behind each.
+    /// Normalises line endings to `
+    /// `. CommonMark knows three, and a fence may follow each.
     fn with_line_feeds<'a>(&mut self, fragment: &'a str) -> Cow<'a, str> {
         if !self.returned && !fragment.contains('\r') {
             return Cow::Borrowed(fragment);
@@ -167,8 +168,8 @@ impl Reader {
     /// A whole line.
     fn take(&mut self, line: String, pieces: &mut Vec<Piece>) {
         if let Some(opener) = self.opener.take() {
-            // Code that stands further left than its fence would, by the rules, end the list that the fence is in, and
-            // the closing fence would open another block. What is meant is clear.
+            // By the rules, code indented less than its fence ends the list that contains the fence, and the closing
+            // fence would open another block. The intended meaning is clear.
             self.moved = !line.trim().is_empty()
                 && habits::indentation(&line) < habits::indentation(&opener);
             self.text.push_str(if self.moved {
@@ -229,7 +230,7 @@ impl Reader {
         self.partial = 0;
     }
 
-    /// The block that the next line would be part of.
+    /// The block that the next line would belong to.
     fn last_open(&self) -> Option<Block> {
         blocks::scan(&self.text, Reply::Going)
             .pop()
@@ -248,13 +249,13 @@ impl Reader {
             })
     }
 
-    /// By its fence, or because the list or quote around it has ended.
+    /// Ended by its fence, or because the surrounding list or quote has ended.
     fn has_ended(&self, block: &Block) -> bool {
         let rest = self.text.get(block.range.end..).unwrap_or_default();
         !block.in_doubt && (block.closed || !rest.trim().is_empty())
     }
 
-    /// Tells what has become certain; with `last` all of it.
+    /// Passes on what has become certain; everything if `last`.
     fn tell(&mut self, last: bool, pieces: &mut Vec<Piece>) {
         if self.stopped {
             return;
@@ -297,19 +298,19 @@ impl Reader {
             }
         }
         if in_doubt {
-            // A fence among the words after the block may yet open another one.
+            // A fence in the text after the block may still open another one.
             return;
         }
         self.tell_words(last, pieces);
         if settled > 0 {
-            // A block that stands by itself parts what is before it from what is after it.
+            // A top-level block separates the text before it from the text after it.
             self.text.drain(..settled);
             self.done -= settled;
             self.looked = self.text.len();
         }
     }
 
-    /// The end of the reply: an open block stays without its end if it was cut.
+    /// Ends the reply; an open block gets no end if the reply was cut off.
     fn cut_off(&mut self, cut: bool, pieces: &mut Vec<Piece>) {
         let unfinished = cut && self.within();
         self.tell(true, pieces);
@@ -318,7 +319,7 @@ impl Reader {
         }
     }
 
-    /// Whether the words before a block say that it is an output.
+    /// Whether the text before a block announces an output.
     fn announces_output(&self, before: std::ops::Range<usize>) -> bool {
         let before = self.text.get(before).unwrap_or_default();
         before
@@ -328,7 +329,7 @@ impl Reader {
             .is_some_and(habits::announces_output)
     }
 
-    /// An output that the model wrote itself, after its code.
+    /// Whether the block is an output that the model invented after its code.
     fn is_made_up(&self, block: &Block, announced: bool) -> bool {
         let before = self.text.get(self.done..block.range.start);
         let next = self.fresh && before.is_none_or(|before| before.trim().is_empty());
@@ -343,7 +344,7 @@ impl Reader {
         self.ran && output
     }
 
-    /// A block that was not seen before: the words before it are certain now.
+    /// Starts a new block: the text before it is now certain.
     fn begin(&mut self, block: &Block, announced: bool, pieces: &mut Vec<Piece>) {
         let start = block.range.start;
         let before = self
@@ -371,7 +372,7 @@ impl Reader {
             before.len()
         };
         let (words, imports) = before.split_at(imports);
-        // The mark of a list is no words.
+        // A list marker is not text.
         let words = if imports.is_empty() {
             words.trim_end_matches([' ', '\t'])
         } else {
@@ -392,7 +393,7 @@ impl Reader {
         });
     }
 
-    /// Tells what there is of a block. Returns whether it is over.
+    /// Passes on what is available of a block. Returns whether it is complete.
     fn show(&mut self, block: &Block, ended: bool, pieces: &mut Vec<Piece>) -> bool {
         let Some(open) = &mut self.open else {
             return true;
@@ -411,7 +412,7 @@ impl Reader {
                 let calls = habits::calls(&block.code);
                 let marked = open.kind == BlockUse::MarkedCall;
                 let calls = calls.or_else(|| {
-                    // Told to the model as broken.
+                    // Passed on so that the model learns that it is broken.
                     let arguments = block.code.trim().to_owned();
                     marked.then_some(vec![Written {
                         name: None,
@@ -434,7 +435,7 @@ impl Reader {
         if let Some(language) = run {
             self.run(language, &block.code, ended, pieces);
         } else {
-            // What follows a fence in doubt may belong to no block, and would be told again.
+            // Text after a doubtful fence may belong to no block, and would be passed on twice.
             let end = if ended || block.in_doubt {
                 block.range.end
             } else {
@@ -447,12 +448,12 @@ impl Reader {
         ended
     }
 
-    /// Tells code as far as it is there; the last line break is the fence's.
+    /// Passes on the available code; the last line break belongs to the fence.
     fn run(&mut self, language: Option<String>, code: &str, ended: bool, pieces: &mut Vec<Piece>) {
         let Some(open) = &mut self.open else { return };
         let code = format!("{}{code}", open.imports);
         let code = code.strip_suffix('\n').unwrap_or(&code);
-        // Blank lines may be all that there is.
+        // The block may contain only blank lines.
         if code.trim().is_empty() && !open.begun {
             return;
         }
@@ -468,7 +469,7 @@ impl Reader {
         if ended {
             pieces.push(Piece::End);
         }
-        // A fence alone is nothing that ran.
+        // An empty block did not run.
         if open.begun {
             self.ran_something();
         }

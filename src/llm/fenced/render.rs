@@ -1,5 +1,5 @@
-//! The prompt a model sees that writes fenced blocks: its own past calls as the blocks it would write today, results as
-//! messages of the person.
+//! The prompt for a model that writes fenced blocks: its past calls as the blocks it would write now, results as user
+//! messages.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(super) fn fenced(prompt: Prompt, options: &FencedOptions) -> Prompt {
     }
 }
 
-/// The other languages that the tool takes.
+/// The other languages that the tool accepts.
 fn others(prompt: &Prompt, options: &FencedOptions) -> String {
     let languages = prompt
         .tools
@@ -58,7 +58,7 @@ fn others(prompt: &Prompt, options: &FencedOptions) -> String {
     )
 }
 
-/// What a model would have to write today to say what it said then, in the same order.
+/// A past reply in the form the model would have to write now, in the same order.
 pub(super) fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> String {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -77,7 +77,7 @@ pub(super) fn reply(text: &str, calls: &[ToolCall], options: &FencedOptions) -> 
 
 /// A call as a block, with a fence that is longer than any in the code.
 fn block(arguments: &str, main: &str) -> String {
-    // A cut call is whole JSON but for its end.
+    // A call that was cut off is JSON without its end.
     let parsed = [arguments.to_owned(), format!("{arguments}\"}}")]
         .into_iter()
         .find_map(|text| serde_json::from_str::<Value>(&text).ok());

@@ -1,29 +1,30 @@
-//! Where code in a fenced block stands in a string of several lines: a fence there is the string's, not the block's.
+//! Tracks whether code in a fenced block is inside a multi-line string: a fence there belongs to the string, not to the
+//! block.
 //!
-//! No parsers: only what opens and closes strings and comments, line by line. Wrong guesses cost nothing as long as a
-//! string that is never closed counts for none ([`super::blocks`]).
+//! Not a parser: it only follows, line by line, what opens and closes strings and comments. Wrong guesses are harmless
+//! as long as a string that is never closed is ignored ([`super::blocks`]).
 
-/// The rules of a language, and where its code stands.
+/// A language's rules and the current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Strings {
-    /// Three quotes open a string of several lines; the marks begin a comment.
+    /// Three quotes open a multi-line string; the given marks begin a comment.
     Triple {
         comment: &'static str,
         open: Option<char>,
     },
-    /// Every string may have several lines.
+    /// Every string may span lines.
     R { open: Option<Closing> },
     /// Strings and here-documents.
     Shell {
         open: Option<char>,
-        /// Here-documents that are open or follow, as the lines that end them.
+        /// Terminators of here-documents that are open or follow.
         documents: Vec<String>,
     },
-    /// Text that has blocks of its own; whether such a block is open.
+    /// Text with blocks of its own; whether such a block is open.
     Text { within: bool },
 }
 
-/// What closes a string.
+/// What closes the current string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Closing {
     Quote(char),
@@ -32,7 +33,7 @@ pub(super) enum Closing {
 }
 
 impl Strings {
-    /// Those of a block with this language behind its fence.
+    /// The rules for a block in this language.
     pub(super) fn of(language: &str) -> Self {
         match language {
             "r" => Self::R { open: None },
@@ -62,7 +63,7 @@ impl Strings {
         }
     }
 
-    /// Takes a line of code.
+    /// Processes a line of code.
     pub(super) fn take(&mut self, line: &str, is_first: bool) {
         let writes_text = ["%%writefile", "%%file", "%%markdown"];
         if is_first && writes_text.iter().any(|magic| line.starts_with(magic)) {
@@ -83,7 +84,7 @@ impl Strings {
     }
 }
 
-/// What is open after `line`.
+/// The quote still open after `line`.
 fn triple(line: &str, mut open: Option<char>, comment: &str) -> Option<char> {
     let mut rest = line;
     loop {
@@ -125,7 +126,7 @@ fn triple(line: &str, mut open: Option<char>, comment: &str) -> Option<char> {
     }
 }
 
-/// What follows a string of one line that `quote` ends; `None` if nothing does.
+/// The text after the `quote` that ends a single-line string; `None` if the quote is missing.
 fn after_quoted(text: &str, quote: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -169,7 +170,7 @@ fn r(line: &str, mut open: Option<Closing>) -> Option<Closing> {
     }
 }
 
-/// What ends a raw string of R that begins with this: `---(` is ended by `)---"`.
+/// The terminator of a raw R string that begins with this: `---(` is ended by `)---"`.
 fn raw_end(text: &str, quote: char) -> Option<String> {
     let dashes = text.len() - text.trim_start_matches('-').len();
     let close = match text.get(dashes..)?.chars().next()? {

@@ -70,7 +70,7 @@ fn streamed(text: &str, reason: StopReason) -> Vec<Step> {
         .collect()
 }
 
-/// Words, reasoning, calls as name and arguments, how it ended.
+/// Text, reasoning, calls as name and arguments, stop reason, usage.
 type Told = (String, String, Vec<(String, String)>, StopReason, Usage);
 
 async fn ask(prompt: Prompt, steps: Vec<Step>) -> (Told, Prompt) {
@@ -121,8 +121,8 @@ async fn blocks_are_calls() {
             "Both:\n\nand".to_owned(),
             String::new(),
             vec![
-                call(r#"{"code": "print(\"é\\n\")", "language": "python"}"#),
-                call(r#"{"code": "x", "language": "r"}"#),
+                call(r#"{"language": "python", "code": "print(\"é\\n\")"}"#),
+                call(r#"{"language": "r", "code": "x"}"#),
             ],
             StopReason::ToolCalls,
             USAGE,
@@ -151,7 +151,10 @@ async fn a_block_cut_at_the_limit_stays_broken() {
     let (told, _) = ask(prompt(vec![user("q")]), reply).await;
     assert_eq!(
         (told.2, told.3),
-        (vec![call(r#"{"code": "x = 1\ny"#)], StopReason::Length)
+        (
+            vec![call(r#"{"language": "python", "code": "x = 1\ny"#)],
+            StopReason::Length
+        )
     );
 }
 
@@ -163,7 +166,7 @@ async fn thoughts_are_neither_words_nor_code() {
     assert_eq!(told.1, "\nLet me:\n```python\nbad\n```\n");
     assert_eq!(
         told.2,
-        vec![call(r#"{"code": "good", "language": "python"}"#)]
+        vec![call(r#"{"language": "python", "code": "good"}"#)]
     );
 }
 
@@ -173,7 +176,7 @@ async fn a_made_up_output_ends_the_request() {
         "```python\nprint(1)\n```\nOutput:\n1\n\nIt is 1.",
         StopReason::Done,
     );
-    // Anyone who waits for more waits for ever.
+    // The script hangs here, so reading further would never return.
     let at = steps.len() - 1;
     steps.insert(at, Step::Hang);
     let (told, _) = ask(prompt(vec![user("q")]), steps).await;

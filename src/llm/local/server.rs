@@ -2,14 +2,13 @@
 //!
 //! Two engines, one behaviour: the program `llama-server`, or the package `xllamacpp` (the same C++
 //! server as a library) in a Python environment. Invariants:
-//! - it listens on loopback only and answers nobody who lacks the random key made for it;
+//! - it listens on loopback only and answers only requests with its random key;
 //! - the key never appears in an argument list, a log or a `Debug` output;
-//! - no orphan: it is killed when [`LocalServer`] is dropped and ends by itself when Sponde dies. The
-//!   Python engine has `PR_SET_PDEATHSIG` and watches its stdin; `llama-server`, which knows neither,
-//!   runs under a shell that watches stdin for it.
+//! - no orphan: it is killed when [`LocalServer`] is dropped and exits when Sponde dies. The Python engine has
+//!   `PR_SET_PDEATHSIG` and watches its stdin; `llama-server` can do neither, so it runs under a shell that watches stdin
+//!   for it.
 //!
-//! Deliberately not here: talking to the model (any provider for the OpenAI wire does that), and
-//! keeping a server warm between runs.
+//! Not here: talking to the model (any provider for the OpenAI wire does that), and keeping a server warm between runs.
 
 mod engine;
 mod process;
@@ -41,23 +40,23 @@ use super::models::{LocalModel, TemplateFix};
 /// The name under which the server knows its only model.
 pub const ALIAS: &str = "local";
 
-/// Between SIGTERM and SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Between two looks at a server that is not ready.
+/// Interval between health checks during start-up.
 const POLL: Duration = Duration::from_millis(50);
-/// Someone may take the free port before `llama-server` does; not this often.
+/// Another process may take the free port before `llama-server` does, but not this often.
 const PORT_TRIES: u32 = 3;
-/// How much of the log an error quotes.
+/// Lines of the log quoted in an error.
 const TAIL_LINES: usize = 20;
-/// Longest context a file we know nothing else about is run with, in tokens.
+/// Maximum context, in tokens, for a file without other information.
 const CONTEXT_LIMIT: u32 = 8192;
-/// More threads than this share memory bandwidth rather than work.
+/// More threads than this compete for memory bandwidth.
 const THREAD_LIMIT: u32 = 8;
 
-/// Everything a server needs to know. [`LocalServerOptions::for_model`] fills it in.
+/// Settings of a server. [`LocalServerOptions::for_model`] fills them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalServerOptions {
-    /// What runs the model.
+    /// The engine that runs the model.
     pub engine: Engine,
     /// The GGUF file.
     pub model: PathBuf,
@@ -65,13 +64,13 @@ pub struct LocalServerOptions {
     pub template: Option<String>,
     /// Context window, in tokens.
     pub context: u32,
-    /// Threads that compute. On a machine that is busy otherwise, fewer are faster.
+    /// Compute threads. On a busy machine, fewer are faster.
     pub threads: u32,
-    /// Where read prompts may be kept between runs ([`LocalServer::keep_prompt`]); the directory exists.
+    /// Directory for prompts kept between runs ([`LocalServer::keep_prompt`]); it must exist.
     pub prompts: Option<PathBuf>,
-    /// Where the server's own messages go; overwritten at each start. Its directory is made.
+    /// Path of the server's log; overwritten at each start. Its directory is created.
     pub log: PathBuf,
-    /// How long the model may take to load.
+    /// Time limit for loading the model.
     pub ready_within: Duration,
 }
 
@@ -114,8 +113,8 @@ impl LocalServerOptions {
     }
 }
 
-/// Cores this process may compute on, at most 8: those it is allowed, but not two threads of one
-/// core, which for this work are slower than one.
+/// Cores this process may compute on, at most 8: those it is allowed to use, counting one thread per core, because two
+/// threads of one core are slower than one here.
 pub fn usable_cores() -> u32 {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus = std::fs::read_dir("/sys/devices/system/cpu")
@@ -137,27 +136,27 @@ pub fn usable_cores() -> u32 {
         .clamp(1, THREAD_LIMIT)
 }
 
-/// Steps of a start.
+/// Steps of starting a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalServerProgress {
-    /// The engine's process is being started.
+    /// The engine's process is starting.
     Starting(Engine),
-    /// It runs and reads the model.
+    /// The process runs and loads the model.
     Loading,
-    /// It answers, this long after the beginning.
+    /// The server answers, this long after the start.
     Ready(Duration),
 }
 
-/// Why there is no server.
+/// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalServerError {
     /// Neither `llama-server` nor a Python interpreter.
     #[error("no `llama-server` on the search path and no Python environment{}", at(python.as_deref()))]
     NoEngine {
-        /// Where the interpreter should have been.
+        /// Where the interpreter was expected.
         python: Option<PathBuf>,
     },
-    /// The interpreter is there, the package is not.
+    /// The interpreter exists, but the package is missing.
     #[error("{} cannot import `xllamacpp` ({error})", python.display())]
     NoPackage {
         /// The interpreter.
@@ -165,7 +164,7 @@ pub enum LocalServerError {
         /// What it said.
         error: String,
     },
-    /// The model's file is no model.
+    /// The model's file is invalid.
     #[error("cannot read model {}: {error}", path.display())]
     Model {
         /// The file.
@@ -181,7 +180,7 @@ pub enum LocalServerError {
         /// What the system said.
         error: io::Error,
     },
-    /// The engine could not be started at all.
+    /// The engine's process could not be started.
     #[error("cannot start {engine}: {error}")]
     Spawn {
         /// What should have run.
@@ -189,7 +188,7 @@ pub enum LocalServerError {
         /// What the system said.
         error: io::Error,
     },
-    /// It ended before it answered.
+    /// The process exited before it answered.
     #[error("the model server ended before it was ready ({exit}); see {}{}", log.display(), quoted(tail))]
     Exited {
         /// How it ended.
@@ -199,25 +198,25 @@ pub enum LocalServerError {
         /// The last lines of the log.
         tail: String,
     },
-    /// It runs but does not answer.
+    /// The process runs but does not answer.
     #[error("the model server was not ready after {} s; see {}{}", limit.as_secs(), log.display(), quoted(tail))]
     NotReady {
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
         /// Its log.
         log: PathBuf,
         /// The last lines of the log.
         tail: String,
     },
-    /// It listens where it was not told to.
+    /// It listens on another address than it was told to.
     #[error("the model server listens on {address:?}, which is not this machine alone")]
     Address {
-        /// What it reported.
+        /// The address it reported.
         address: String,
     },
 }
 
-/// A running server. Dropping it kills the process at once: it holds nothing worth saving.
+/// A running server. Dropping it kills the process at once: it has no state worth saving.
 pub struct LocalServer {
     process: Guarded,
     address: SocketAddr,
@@ -227,7 +226,7 @@ pub struct LocalServer {
 }
 
 impl LocalServer {
-    /// Starts a server and waits until it answers. Dropping the future leaves nothing behind.
+    /// Starts a server and waits until it answers. Dropping the future stops the server.
     pub async fn start(
         options: LocalServerOptions,
         progress: impl Fn(LocalServerProgress) + Send + Sync,
@@ -248,12 +247,12 @@ impl LocalServer {
         Ok(server)
     }
 
-    /// Where the OpenAI wire begins: `http://127.0.0.1:PORT/v1`. Ask without a proxy.
+    /// Base URL of the OpenAI wire: `http://127.0.0.1:PORT/v1`. Requests must not use a proxy.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The key the server wants as `Authorization: Bearer`.
+    /// The key to send as `Authorization: Bearer`.
     pub fn api_key(&self) -> &str {
         &self.api_key
     }
@@ -263,7 +262,7 @@ impl LocalServer {
         self.process.pid()
     }
 
-    /// Where its messages go.
+    /// The path of its log.
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -273,19 +272,19 @@ impl LocalServer {
         tail_of(&self.log)
     }
 
-    /// Resolves when the server has ended, however it did.
+    /// Resolves when the server has exited.
     pub fn exited(&self) -> impl Future<Output = ServerExit> + Send + 'static {
         self.process.exited()
     }
 
-    /// SIGTERM to its process group, 2 s, SIGKILL. Returns when it is gone.
+    /// Sends SIGTERM to its process group, and SIGKILL after 2 s. Returns when it is gone.
     pub async fn stop(self) -> ServerExit {
         self.process.signal(Signal::TERM);
         if let Ok(exit) = timeout(STOP_GRACE, self.process.exited()).await {
             return exit;
         }
         self.process.signal(Signal::KILL);
-        // Nothing survives SIGKILL but a process stuck in the kernel; that one is not waited for.
+        // Only a process stuck in the kernel survives SIGKILL; we do not wait for it.
         timeout(STOP_GRACE, self.process.exited())
             .await
             .unwrap_or(ServerExit::Unknown)
@@ -358,7 +357,7 @@ impl fmt::Debug for LocalServer {
     }
 }
 
-/// One look at `/health`. Spoken by hand: no proxy, no TLS set-up, one status line to read.
+/// One request to `/health`. Written by hand: no proxy, no TLS set-up, only a status line to read.
 async fn is_healthy(address: SocketAddr) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -372,17 +371,17 @@ async fn is_healthy(address: SocketAddr) -> bool {
     matches!(timeout(Duration::from_secs(2), ask).await, Ok(Ok(true)))
 }
 
-/// Whether the log says that the port was taken: `couldn't bind HTTP server socket`.
+/// Whether the log says that the port is taken: `couldn't bind HTTP server socket`.
 fn names_a_taken_port(tail: &str) -> bool {
     tail.contains("bind")
 }
 
-/// Readable by this user alone: the server may quote prompts in it.
+/// Readable by this user only, because the server may quote prompts in it.
 fn open_log(path: &Path) -> io::Result<File> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    // Truncated first, then written at its end: the engine's two streams must not overwrite each other.
+    // Truncate first, then append: the engine's two streams must not overwrite each other.
     File::options()
         .create(true)
         .write(true)
@@ -392,7 +391,7 @@ fn open_log(path: &Path) -> io::Result<File> {
     File::options().append(true).open(path)
 }
 
-/// The last [`TAIL_LINES`] lines of the log, as far as they lie in its last 8 KiB.
+/// The last [`TAIL_LINES`] lines within the last 8 KiB of the log.
 fn tail_of(log: &Path) -> String {
     let read = || {
         let mut file = File::open(log)?;

@@ -1,10 +1,10 @@
-//! Base URLs: from what people write to what a wire expects.
+//! Normalises base URLs to the form that each wire expects.
 
 use reqwest::Url;
 
 use super::super::endpoint::ProviderKind;
 
-/// The base URL in the form the wire expects, or what is wrong with it.
+/// The base URL in the form the wire expects, or why it is invalid.
 pub(super) fn clean(kind: ProviderKind, text: &str) -> Result<String, String> {
     let text = match kind {
         ProviderKind::Ollama => ollama_host(text),
@@ -30,12 +30,12 @@ pub(super) fn clean(kind: ProviderKind, text: &str) -> Result<String, String> {
         }
     };
     match kind {
-        // The library puts the version in itself for these.
+        // For these the library adds the version itself.
         ProviderKind::Anthropic => strip(&mut clean, &["/v1/messages", "/v1"]),
         ProviderKind::Gemini => strip(&mut clean, &["/v1beta", "/v1"]),
         ProviderKind::Ollama => {}
         ProviderKind::Mistral => strip(&mut clean, &["/v1"]),
-        // The way to a deployment is put in for each model.
+        // The deployment's path is added per model.
         ProviderKind::Azure => {
             if let Some((root, _)) = clean.split_once("/openai/deployments") {
                 clean.truncate(root.len());
@@ -44,14 +44,14 @@ pub(super) fn clean(kind: ProviderKind, text: &str) -> Result<String, String> {
                 strip(&mut clean, &["/openai"]);
             }
         }
-        // Several wires, each with a path of its own.
+        // Several wires, each with its own path.
         ProviderKind::Bedrock => {
             strip(
                 &mut clean,
                 &["/anthropic/v1/messages", "/anthropic", "/openai/v1", "/v1"],
             );
         }
-        // The address of a server rather than of its API.
+        // The address of the server rather than of its API.
         ProviderKind::OpenAi
         | ProviderKind::OpenAiResponses
         | ProviderKind::OpenAiChat
@@ -71,9 +71,8 @@ pub(super) fn clean(kind: ProviderKind, text: &str) -> Result<String, String> {
     Ok(clean)
 }
 
-/// Bedrock's address for a model: Claude is spoken to over Anthropic's wire, the others over OpenAI's. AWS has two
-/// hosts for that, which differ in their paths
-/// (docs.aws.amazon.com/bedrock/latest/userguide/inference-messages-api.html).
+/// Bedrock's address for a model: Claude uses Anthropic's wire, the others OpenAI's. AWS has two hosts for that, with
+/// different paths (docs.aws.amazon.com/bedrock/latest/userguide/inference-messages-api.html).
 pub(super) fn bedrock(root: &str, model: &str) -> String {
     if is_claude(model) {
         format!("{root}/anthropic")
@@ -89,7 +88,7 @@ pub(in super::super) fn is_claude(model: &str) -> bool {
     model.contains("anthropic.") || model.starts_with("claude")
 }
 
-/// Whether `base_url` is at `home`, or at a region of it.
+/// Whether `base_url` is `home`, or one of its regions.
 pub(super) fn is_at(base_url: &str, home: &str) -> bool {
     let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
     match (host(base_url), host(home)) {
@@ -98,8 +97,7 @@ pub(super) fn is_at(base_url: &str, home: &str) -> bool {
     }
 }
 
-/// `OLLAMA_HOST` as Ollama reads it: scheme and port may be missing, and the address to listen on
-/// everywhere is one to reach here.
+/// `OLLAMA_HOST` as Ollama reads it: scheme and port are optional, and the wildcard listen address becomes a local one.
 fn ollama_host(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
     let rest = rest.trim_end_matches('/');

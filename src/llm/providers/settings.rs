@@ -1,4 +1,4 @@
-//! What a person says of a provider in `config.toml`: `[providers.NAME]`.
+//! Provider settings in `config.toml`: `[providers.NAME]`.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::super::types::{ModelInfo, Price};
 /// Every `[providers.NAME]`, by name.
 pub type AllSettings = BTreeMap<String, Settings>;
 
-/// `[providers.NAME]`: a server of one's own, or, with the name of a provider that is known, what is different about it.
+/// `[providers.NAME]`: the person's own server, or overrides for the known provider of that name.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What kind of server it is: the name of a provider that is known.
+    /// The kind of server: the name of a known provider.
     pub kind: Option<String>,
-    /// Where it is.
+    /// Its address.
     #[serde(alias = "base_url")]
     pub base_url: Option<String>,
-    /// The variable its key is in.
+    /// The variable that holds its key.
     #[serde(alias = "api_key_env")]
     pub api_key_env: Option<String>,
-    /// A program that prints its key.
+    /// The command that prints its key.
     #[serde(alias = "api_key_command")]
     pub api_key_command: Option<KeyCommand>,
     /// Azure's `api-version`.
@@ -29,7 +29,7 @@ pub struct Settings {
     pub api_version: Option<String>,
     /// The model that `NAME` alone means.
     pub model: Option<String>,
-    /// Seconds that it may send nothing.
+    /// Seconds the server may send nothing.
     #[serde(alias = "idle_timeout")]
     pub idle_timeout: Option<u64>,
     /// Context window of its models, in tokens.
@@ -46,7 +46,7 @@ pub struct Settings {
     pub price: Option<PriceSettings>,
 }
 
-/// `price = { input = 1.0, output = 2.0 }`: US dollars for a million tokens.
+/// `price = { input = 1.0, output = 2.0 }`: US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceSettings {
@@ -54,7 +54,7 @@ pub struct PriceSettings {
     pub input: f64,
     /// Tokens received.
     pub output: f64,
-    /// Tokens sent that the cache had; as `input` if it is not said.
+    /// Sent tokens read from the cache; defaults to `input`.
     pub cached: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ pub enum KeyCommand {
 }
 
 impl Settings {
-    /// Lays what the person says over what is known of a model.
+    /// Overrides what is known of a model.
     pub(super) fn overlay(&self, info: &mut ModelInfo) {
         info.context_window = self.context_window.or(info.context_window);
         info.max_output = self.max_output.or(info.max_output);

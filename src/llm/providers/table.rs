@@ -1,4 +1,4 @@
-//! The providers there are, as a table.
+//! The table of known providers.
 
 use crate::llm::provider::{Provider, ProviderKind, ProviderKind as Kind};
 
@@ -74,7 +74,7 @@ pub const PROVIDERS: [Provider; 16] = [
         default_model: Some("deepseek-v4-pro"),
         vendor: "deepseek",
     },
-    // A model there is a deployment, whose name its owner made up; so there is no usual one.
+    // A model is a deployment with a name of the owner's choice, so there is no default model.
     Provider {
         kind: Kind::Azure,
         name: "azure",
@@ -85,7 +85,7 @@ pub const PROVIDERS: [Provider; 16] = [
         default_model: None,
         vendor: "azure.openai",
     },
-    // The address has the region in it.
+    // The address contains the region.
     Provider {
         kind: Kind::Bedrock,
         name: "bedrock",
@@ -136,7 +136,7 @@ pub const PROVIDERS: [Provider; 16] = [
         default_model: None,
         vendor: "",
     },
-    // The same servers by wire, for anyone who wants to choose it.
+    // The same servers by wire, for explicit choice.
     Provider {
         kind: Kind::OpenAiResponses,
         name: "openai-responses",

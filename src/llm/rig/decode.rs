@@ -9,20 +9,19 @@ use rig_core::streaming::{Part, PartKind, StreamEvent};
 use super::super::types::{Cost, Delta, StopReason, Usage};
 use super::native;
 
-/// What is remembered of a reply while it streams.
+/// State of a reply while it streams.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// The parts of the reply that are tool calls; the position here is our index of the call.
     calls: Vec<Part>,
-    /// The part whose words or arguments came last: a part that ends without having been here
-    /// before arrived in one piece.
+    /// The part whose text or arguments came last: a part that ends without having been here arrived in one piece.
     growing: Option<Part>,
-    /// Whether the model said anything but reasoning.
+    /// Whether the reply contains anything but reasoning.
     answered: bool,
 }
 
 impl Decoder {
-    /// Appends what `event` means, if anything, to `deltas`.
+    /// Appends the deltas of `event`, if any, to `deltas`.
     pub(super) fn event(&mut self, event: StreamEvent, deltas: &mut VecDeque<Delta>) {
         match event {
             StreamEvent::Start {
@@ -53,7 +52,7 @@ impl Decoder {
         }
     }
 
-    /// Appends the last deltas; or what is wrong with a reply that ended properly on the wire.
+    /// Appends the last deltas, or returns what is wrong with a reply that ended properly on the wire.
     pub(super) fn finish(
         &self,
         response: &CompletionResponse,
@@ -83,7 +82,7 @@ impl Decoder {
         });
     }
 
-    /// Text that never streamed is told when its part ends. Calls always stream.
+    /// Text that never streamed is yielded when its part ends. Calls always stream.
     fn end(&mut self, part: Part, content: AssistantContent, deltas: &mut VecDeque<Delta>) {
         let grew = self.growing.take() == Some(part);
         match content {
@@ -109,7 +108,7 @@ impl Decoder {
             Some(FinishReason::Other(reason)) if reason.contains("context_window") => {
                 Ok(StopReason::Length)
             }
-            // A gateway's own word: believed if there is something to show for it.
+            // A gateway's own reason: accepted if there was any content.
             Some(_) if self.answered => Ok(done),
             Some(FinishReason::Other(reason)) => Err(format!(
                 "the model stopped without an answer, reason `{reason}`"

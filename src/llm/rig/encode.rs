@@ -19,13 +19,13 @@ use super::super::types::{Message, ModelInfo, Part, Prompt, ToolCall, ToolSpec};
 use super::native;
 use super::wires::Wire;
 
-/// Stands in for a picture the model cannot see.
+/// Replaces a picture that the model cannot see.
 const UNSEEN: &str = "(a picture, which you cannot see)";
 
-/// Stands in for a tool's name where there is none: a result without its call, a call without name.
+/// Replaces a missing tool name: in a result without its call, or a call without a name.
 const UNNAMED: &str = "unknown";
 
-/// The request for `prompt`, or why there is none.
+/// The request for `prompt`, or why it cannot be made.
 pub(super) fn request(
     prompt: &Prompt,
     wire: Wire,
@@ -62,10 +62,10 @@ pub(super) fn request(
     Ok(request)
 }
 
-/// Options of hosted models, whose abilities the library knows; what a model refuses is left out.
+/// Options for hosted models, whose abilities the library knows; options a model refuses are left out.
 fn options(wire: Wire, has_tools: bool) -> GenerationOptions {
     let mut options = match wire {
-        // Setting anything here would make the library second-guess servers it does not know.
+        // Any option here would make the library second-guess servers it does not know.
         Wire::Chat { .. } | Wire::Gemini | Wire::Ollama => return GenerationOptions::new(),
         Wire::Responses => GenerationOptions::new(),
         Wire::Anthropic => GenerationOptions::new().cache(CacheRetention::Short),
@@ -78,7 +78,7 @@ fn options(wire: Wire, has_tools: bool) -> GenerationOptions {
     options
 }
 
-/// What the library has no word for.
+/// Fields that the library does not support.
 fn body_fields(
     wire: Wire,
     has_tools: bool,
@@ -92,8 +92,8 @@ fn body_fields(
             if serial_calls && has_tools {
                 body.insert("parallel_tool_calls".to_owned(), Value::Bool(false));
             }
-            // Not through the library's own field: it rewrites schemas to OpenAI's strict subset,
-            // which has no `anyOf` at the root.
+            // Not through the library's own field: it rewrites schemas to OpenAI's strict subset, which does not allow
+            // `anyOf` at the root.
             if let Some(schema) = schema {
                 let format = json!({
                     "type": "json_schema",
@@ -103,11 +103,11 @@ fn body_fields(
             }
             body.extend(extra.clone());
         }
-        // What people compute is nobody's to keep.
+        // The provider should not store conversations.
         Wire::Responses => {
             body.insert("store".to_owned(), Value::Bool(false));
         }
-        // Left alone, the daemon cuts long prompts silently at its own small default.
+        // Otherwise the daemon silently truncates long prompts at its small default.
         Wire::Ollama => {
             if let Some(window) = info.context_window {
                 body.insert("options".to_owned(), json!({ "num_ctx": window }));
@@ -128,8 +128,8 @@ fn tool(spec: &ToolSpec) -> Result<ToolDefinition, EmptyToolName> {
     ))
 }
 
-/// The conversation in the library's words. Results that follow each other become one message: some
-/// wires demand it. Messages that say nothing are left out: some wires refuse them.
+/// Converts the conversation. Consecutive results become one message, because some wires require it. Empty messages are
+/// left out, because some wires refuse them.
 fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyToolName> {
     let mut known: HashMap<&str, (CallId, ToolName)> = HashMap::new();
     let mut history = Vec::with_capacity(messages.len());
@@ -175,7 +175,7 @@ fn history(messages: &[Message], vision: bool) -> Result<Vec<RigMessage>, EmptyT
                     Some(turn) => turn,
                     None => AssistantMessage::new(assistant_content(text, calls)?),
                 };
-                // Results name the call as the reply does, which is not how we do where it is sent back as it came.
+                // Results must name the call as the reply does; a native reply has the provider's ids instead of ours.
                 known.extend(calls.iter().zip(turn.tool_calls()).map(|(ours, theirs)| {
                     let name = theirs.function.name.clone();
                     (ours.id.as_str(), (theirs.id.clone(), name))
@@ -207,8 +207,8 @@ fn assistant_content(
         content.push(AssistantContent::Text(Text::new(text)));
     }
     for call in calls {
-        // Wires want an object here, so what the model wrote wrongly is mended on its way back to
-        // it; the tool result that follows says what was wrong.
+        // Wires require an object here, so malformed arguments are repaired when they are sent back; the tool result
+        // that follows says what was wrong.
         let function = ToolFunction::parse(tool_name(&call.name)?, &call.arguments);
         let call = RigCall::from_wire(call.id.as_str(), function);
         content.push(AssistantContent::ToolCall(call));

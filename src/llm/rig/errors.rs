@@ -1,4 +1,4 @@
-//! The library's errors as [`ProviderError`]s: facts a person can act on, and never a key.
+//! Converts the library's errors to [`ProviderError`]s: facts a person can act on, and never a key.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::super::listing;
 use super::super::providers::catalogued;
 use super::super::types::ProviderError;
 
-/// As much of a server's words as an error carries.
+/// Maximum length of a server's message in an error.
 const MESSAGE_LIMIT: usize = 600;
 
-/// How servers say that a prompt is too long.
+/// How servers report that a prompt is too long.
 const TOO_LONG: [&str; 19] = [
-    // OpenAI, and most that speak its wires.
+    // OpenAI, and most servers with its wires.
     "context_length_exceeded",
     "exceeds the context window",
     "maximum context length",
     "reduce the length of the messages",
-    // Anthropic: the prompt alone, the prompt with the reply, in a stream; Bedrock.
+    // Anthropic: prompt alone, prompt with reply, in a stream; Bedrock.
     "prompt is too long",
     "exceed context limit",
     "model_context_window_exceeded",
@@ -48,7 +48,7 @@ const TOO_LONG: [&str; 19] = [
     "context window exceeds limit",
 ];
 
-/// How servers say that they have no such model: OpenAI, Groq, vLLM and LM Studio; DeepSeek; OpenRouter; Mistral; Azure;
+/// How servers report an unknown model: OpenAI, Groq, vLLM and LM Studio; DeepSeek; OpenRouter; Mistral; Azure;
 /// Bedrock.
 const NO_MODEL: [&str; 8] = [
     "model_not_found",
@@ -61,10 +61,10 @@ const NO_MODEL: [&str; 8] = [
     "model identifier is invalid",
 ];
 
-/// How long a server may take to list its models when one of them was not found.
+/// Limit for listing the models when one was not found.
 const LIST_WITHIN: Duration = Duration::from_secs(3);
 
-/// Who is asked: named in every error, and what must not be.
+/// The endpoint: named in every error, and the key to redact.
 pub(super) struct Origin {
     asked: Endpoint,
     client: reqwest::Client,
@@ -78,7 +78,7 @@ impl Origin {
         }
     }
 
-    /// What `error` means, with names that are like the one that was not found.
+    /// Converts `error`, adding similar model names if the model was not found.
     pub(super) async fn explained(&self, error: &RigError) -> ProviderError {
         let mut error = self.error(error);
         if let ProviderError::UnknownModel { model, near, .. } = &mut error {
@@ -105,7 +105,7 @@ impl Origin {
         self.asked.base_url.clone()
     }
 
-    /// What `error` means.
+    /// Converts `error`.
     pub(super) fn error(&self, error: &RigError) -> ProviderError {
         match error {
             RigError::Http(error) => self.transport(error),
@@ -212,10 +212,10 @@ impl Origin {
             };
         }
         match status {
-            // Gemini refuses a bad key as a bad request.
+            // Gemini reports an invalid key as a bad request.
             400 if said.contains("API_KEY_INVALID") => self.unauthorized(message),
             401 | 403 => self.unauthorized(message),
-            // No patience helps an empty account.
+            // Retrying does not help an empty account.
             429 if said.contains("insufficient_quota") => ProviderError::Rejected {
                 endpoint,
                 status,
@@ -239,7 +239,7 @@ impl Origin {
         }
     }
 
-    /// Whether a refusal means that there is no such model, rather than no such address.
+    /// Whether a refusal means an unknown model rather than a wrong address.
     fn no_model(&self, status: u16, body: &str) -> bool {
         let body = body.to_ascii_lowercase();
         let named = body.contains(&self.asked.model.to_ascii_lowercase());
@@ -267,7 +267,7 @@ impl Origin {
         }
     }
 
-    /// One line, of bounded length, without the key.
+    /// One line of bounded length, with the key redacted.
     fn clean(&self, text: &str) -> String {
         let text = match &self.asked.key {
             Some(key) => key.secret.redact(text),
@@ -282,7 +282,7 @@ impl Origin {
     }
 }
 
-/// The words meant for people in an error body, wherever the vendor puts them.
+/// The human-readable message in an error body, wherever the vendor puts it.
 fn message(body: &Value, raw: &str) -> String {
     let error = body.get(0).unwrap_or(body);
     let places = ["/error/message", "/message", "/error", "/detail"];
@@ -342,7 +342,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-/// Gemini puts the wait into the body: `"retryDelay": "34s"`.
+/// Gemini puts the delay into the body: `"retryDelay": "34s"`.
 fn retry_delay(body: &Value) -> Option<Duration> {
     let error = body.get(0).unwrap_or(body);
     let details = error.pointer("/error/details")?.as_array()?;

@@ -1,5 +1,5 @@
-//! Replies of servers, for the fuzzer: how the bytes of a stream are cut changes nothing, each reply ends once, calls
-//! begin before their arguments come, and nothing is made up.
+//! Fuzzes server replies: fragmentation does not matter, each reply ends once, calls begin before their arguments, and
+//! nothing is invented.
 #![expect(
     clippy::unwrap_used,
     reason = "a property that does not hold is a panic"
@@ -30,7 +30,7 @@ const WIRES: [ProviderKind; 5] = [
     ProviderKind::Ollama,
 ];
 
-/// The first bytes say which wire it is and how the rest, the body of a response, is cut.
+/// The first bytes choose the wire and the fragmentation of the rest, which is the response body.
 pub(crate) fn reply(data: &[u8]) {
     let (mut dice, body) = seeded(data);
     let kind = WIRES[usize::from(data.first().copied().unwrap_or_default()) % WIRES.len()];
@@ -103,11 +103,11 @@ fn check(told: &Told, size: usize) {
         matches!(told.last(), Some(Ok(Delta::Finished { .. }) | Err(_))),
         "a reply without an end"
     );
-    // A byte that is no UTF-8 becomes three; arguments that came as JSON are written anew.
+    // An invalid UTF-8 byte becomes three bytes; arguments that came as JSON are serialised again.
     assert!(said <= 8 * size + 64, "{said} bytes of {size}");
 }
 
-/// All that was said, whatever pieces it came in; without the names that we make up.
+/// Everything yielded, fragments joined; without the ids that we generate.
 fn words(told: &Told) -> (String, String, Vec<(String, String)>) {
     let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
     for item in told {

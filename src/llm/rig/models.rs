@@ -1,4 +1,4 @@
-//! What the library's catalog knows of a model.
+//! Model facts from the library's catalog.
 
 use rig_core::catalog::{Catalog, ModelSpec};
 
@@ -9,7 +9,7 @@ use super::super::types::Price;
 pub(in super::super) struct Facts {
     /// Context window in tokens.
     pub(in super::super) context_window: Option<u64>,
-    /// The most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub(in super::super) max_output: Option<u64>,
     /// Whether it reads images.
     pub(in super::super) vision: bool,
@@ -19,7 +19,7 @@ pub(in super::super) struct Facts {
     pub(in super::super) price: Option<Price>,
 }
 
-/// Where the makers of models stand in the catalog, for servers that only host them.
+/// Makers of models in the catalog, for servers that only host them.
 const MAKERS: [&str; 6] = [
     "openai",
     "anthropic",
@@ -29,8 +29,8 @@ const MAKERS: [&str; 6] = [
     "openrouter",
 ];
 
-/// What is known of `model` as served by `vendor` (the catalog's name for it), or else of a model of
-/// that name by its maker. The first call reads the catalog, some milliseconds.
+/// Facts about `model` as served by `vendor` (the catalog's name for it), or else about the maker's model of that name.
+/// The first call loads the catalog, which takes some milliseconds.
 pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
     let catalog = Catalog::builtin();
     if let Some(spec) = catalog.resolve(&format!("{vendor}/{model}")) {
@@ -44,14 +44,14 @@ pub(in super::super) fn facts(vendor: &str, model: &str) -> Option<Facts> {
                 .or_else(|| catalog.resolve(&format!("{maker}/{name}")))
         })
     };
-    // Anyone who serves it elsewhere sets their own price.
+    // Other hosts set their own price.
     Some(Facts {
         price: None,
         ..facts_of(by_maker()?)
     })
 }
 
-/// The models of `vendor` that are not on their way out, by name.
+/// The models of `vendor` by name, without deprecated ones.
 pub(in super::super) fn of_vendor(vendor: &str) -> Vec<&'static str> {
     let all = Catalog::builtin().iter();
     all.filter(|spec| spec.provider.vendor() == vendor && !spec.deprecated)

@@ -1,9 +1,9 @@
-//! A reply kept as its provider wants it back: reasoning with its signature (Anthropic), encrypted items (OpenAI
-//! Responses), thought signatures (Gemini), `reasoning_content` (DeepSeek and others on the chat wire).
+//! Keeps replies in the form that their provider needs back: reasoning with its signature (Anthropic), encrypted items
+//! (OpenAI Responses), thought signatures (Gemini), `reasoning_content` (DeepSeek and others on the chat wire).
 //!
-//! The library reads it on the way in and writes it on the way out, byte for byte, and to another model than the one
-//! that made it only what that one can use. Ours is to keep it as JSON, and to keep our calls and its calls together.
-//! Kept is only what words and calls do not say: without reasoning a reply is rebuilt from these.
+//! The library parses and serialises it byte for byte, and sends another model only what that model can use. This
+//! module stores it as JSON and keeps our calls aligned with the provider's. Only replies with reasoning are kept:
+//! others can be rebuilt from text and calls.
 
 use rig_core::completion::CompletionResponse;
 use rig_core::message::{AssistantContent, AssistantMessage, ToolFunction};
@@ -16,13 +16,13 @@ pub(super) fn keep(response: &CompletionResponse) -> Option<Native> {
     if !response.choice.iter().any(needs_keeping) {
         return None;
     }
-    // How it ended is not kept: a reply that was not done was answered all the same.
+    // The stop reason is not kept: a reply that was cut off was answered all the same.
     let turn = AssistantMessage::new(response.choice.clone()).with_origin(response.origin.clone());
     serde_json::to_value(turn).ok().map(Native::new)
 }
 
-/// The turn that was kept, for a reply with these words and calls; `None` if it is not that reply. Words and code that
-/// were taken back or changed are never sent.
+/// The kept turn for a reply with this text and these calls; `None` if it belongs to another reply. Text and code that
+/// were undone or changed are never sent.
 pub(super) fn turn(native: &Native, text: &str, calls: &[ToolCall]) -> Option<AssistantMessage> {
     let mut turn: AssistantMessage = serde_json::from_value(native.value().clone()).ok()?;
     if turn.tool_calls().count() != calls.len() || !says(&turn, text) {
@@ -39,7 +39,7 @@ pub(super) fn turn(native: &Native, text: &str, calls: &[ToolCall]) -> Option<As
                 return None;
             }
             Ok(Value::Object(_)) => {}
-            // Servers refuse what is no object, although their model wrote it.
+            // Servers refuse arguments that are not an object, even if their model wrote them.
             _ => {
                 theirs.function = ToolFunction::parse(theirs.function.name.clone(), written);
                 theirs.native = None;
@@ -49,7 +49,7 @@ pub(super) fn turn(native: &Native, text: &str, calls: &[ToolCall]) -> Option<As
     Some(turn)
 }
 
-/// Whether these are its words. Space between its pieces is nobody's.
+/// Whether the turn has this text, ignoring white space between its pieces.
 fn says(turn: &AssistantMessage, text: &str) -> bool {
     let texts = turn.content.iter().filter_map(|block| match block {
         AssistantContent::Text(text) => Some(text.text()),
@@ -59,7 +59,7 @@ fn says(turn: &AssistantMessage, text: &str) -> bool {
     said.eq(text.split_whitespace().flat_map(str::chars))
 }
 
-/// Whether arguments are those that the model wrote. Of code we keep no more than what we need.
+/// Whether the arguments match the model's. We keep only the arguments we need.
 fn is_same(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> bool {
     match ours.get("code") {
         Some(code) => theirs.get("code") == Some(code),
@@ -117,7 +117,7 @@ mod tests {
         assert!(!is_sent("Let me see.", &[call(r#"{"code":"ls()"}"#)]));
         assert!(!is_sent("Let me see.", &[call(r#"{"cell":"c"}"#)]));
         assert!(!is_sent("Let me see.", &[]));
-        // What is no object is replaced, so that it may be anything.
+        // Arguments that are not an object are replaced, so they may be anything.
         let mended = turn(&native, "Let me see.", &[call("{\"code\": \"17")]).unwrap();
         let code: Vec<_> = mended
             .tool_calls()

@@ -1,5 +1,5 @@
-//! The provider against a server that says exactly what a test wants: what goes over the wire, and
-//! what is made of what comes back. Real servers are in `tests/it/llm_wire.rs`.
+//! The provider against a scripted server: what goes over the wire, and what the response becomes.
+//! `tests/it/llm_wire.rs` tests real servers.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::llm::types::{Message, Part, StopReason, ToolCall, ToolSpec, Usage};
 /// How the server behaves after its response.
 #[derive(Debug, Clone, Copy)]
 enum Then {
-    /// Says that this was all.
+    /// Ends the response.
     End,
     /// Closes the connection in the middle of a chunk.
     Cut,
-    /// Keeps the connection open and says nothing.
+    /// Keeps the connection open and silent.
     Hang,
 }
 
@@ -43,7 +43,7 @@ async fn serve(events: &str, then: Then) -> (String, JoinHandle<(String, Value)>
             Then::End => stream.write_all(b"0\r\n\r\n").await.unwrap(),
             Then::Cut => stream.write_all(b"ff\r\ndata").await.unwrap(),
             Then::Hang => {
-                // Until the client goes away.
+                // Until the client disconnects.
                 let _ = stream.read(&mut [0]).await;
             }
         }
@@ -102,7 +102,7 @@ fn question() -> Prompt {
     }
 }
 
-/// A conversation with everything in it.
+/// A conversation with every kind of message.
 fn conversation() -> Prompt {
     let call = |id: &str, arguments: &str| ToolCall {
         after: 0,
@@ -254,7 +254,7 @@ async fn a_conversation_on_the_other_wires() {
     ];
     let mut seen = Vec::new();
     for kind in wires {
-        // What comes back is no reply on these wires; only the request matters.
+        // The response is invalid on these wires; only the request matters.
         let (base_url, request) = serve(&greeting(), Then::End).await;
         let endpoint = endpoint(kind, &base_url, Some("sk-hunter2"));
         ask(&provider(&endpoint, RigOptions::default()), conversation()).await;
@@ -359,7 +359,7 @@ async fn a_reply_with_everything_in_it() {
     let mut ids = Vec::new();
     let told: Vec<Delta> = deltas
         .into_iter()
-        // What its provider wants back is looked at in `reasoning`.
+        // `reasoning` tests what is kept for the provider.
         .filter(|delta| !matches!(delta, Ok(Delta::Native(_))))
         .map(|delta| match delta.unwrap() {
             Delta::CallStart { index, id, name } => {
@@ -393,7 +393,7 @@ async fn a_reply_with_everything_in_it() {
             arguments(0, "{\"code\":"),
             arguments(0, " \"17*23\"}"),
             start(1),
-            // Broken, and left so.
+            // Broken, and passed on unchanged.
             arguments(1, "{\"code\": \""),
             Delta::Finished {
                 reason: StopReason::ToolCalls,
@@ -543,7 +543,7 @@ async fn dropping_a_reply_closes_its_connection_at_once() {
     let mut reply = provider(&endpoint, RigOptions::default()).stream(question());
     assert_eq!(reply.next().await, Some(Ok(Delta::Text("391".to_owned()))));
     drop(reply);
-    // The server reads on until the client has gone.
+    // The server reads until the client disconnects.
     request.await.unwrap();
 }
 
@@ -566,7 +566,7 @@ async fn dropping_it_before_the_answer_begins_does_as_well() {
     assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
 }
 
-/// Answers requests one after the other with these statuses and bodies; returns their heads.
+/// Answers consecutive requests with these statuses and bodies; returns their heads.
 async fn answer(answers: Vec<(u16, Value)>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());

@@ -1,7 +1,7 @@
 //! Sends the library's requests through our own HTTP client.
 //!
-//! The library's bundled transport would do too, but it picks its TLS set-up at compile time and
-//! starts a runtime of its own; ours is forty lines and shares the session's client.
+//! The library's bundled transport chooses its TLS set-up at compile time and starts its own runtime; this one is forty
+//! lines and shares the session's client.
 
 use std::future::{Future, ready};
 
@@ -14,7 +14,7 @@ use rig_core::http_client::{
 
 use super::super::endpoint::{Endpoint, ProviderKind};
 
-/// The session's HTTP client, as the library wants one.
+/// The session's HTTP client, behind the library's trait.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     client: reqwest::Client,
@@ -24,11 +24,11 @@ pub(super) struct Transport {
 /// Which header the key travels in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyHeader {
-    /// The one that the library puts it in.
+    /// The library's default header.
     Usual,
-    /// `Authorization`, as Bedrock wants it on Anthropic's wire, too.
+    /// `Authorization`, which Bedrock requires on Anthropic's wire too.
     Bearer,
-    /// `x-goog-api-key`: the library puts it into the URL, which proxies and servers write into logs.
+    /// `x-goog-api-key`: the library puts the key into the URL, which proxies and servers log.
     Google,
 }
 
@@ -111,7 +111,7 @@ impl HttpClientExt for Transport {
         ))))
     }
 
-    /// The response whatever its status: the library reads a refusal's body itself, within bounds.
+    /// The response, whatever its status: the library reads a refusal's body itself, within bounds.
     fn send_streaming<T>(
         &self,
         request: Request<T>,
@@ -129,7 +129,7 @@ impl HttpClientExt for Transport {
     }
 }
 
-/// The URL without `key` in its query, and what that was.
+/// The URL without `key` in its query, and the key.
 fn without_key(url: &str) -> Option<(String, String)> {
     let mut clean = reqwest::Url::parse(url).ok()?;
     let (keys, others): (Vec<_>, Vec<_>) = clean
@@ -151,7 +151,7 @@ fn head(response: &reqwest::Response) -> Response<()> {
     head
 }
 
-/// A URL may hold more than a person wants to read in an error.
+/// Drops the URL, which may contain a key.
 fn failed(error: reqwest::Error) -> Error {
     Error::instance(error.without_url())
 }

@@ -14,16 +14,15 @@ use rig_core::providers::openai::wire::{
 use super::super::endpoint::{Endpoint, ProviderKind, Secret};
 use super::super::providers::is_claude;
 
-/// Reply bound for Anthropic models the library does not know: the wire demands one.
+/// Reply limit for Anthropic models unknown to the library: the wire requires one.
 const ANTHROPIC_MAX_TOKENS: u64 = 8_192;
 
-/// The wire format of an endpoint, as far as requests differ by it.
+/// The wire format of an endpoint, as far as requests differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     /// OpenAI chat completions.
     Chat {
-        /// Whether the server is known to take `parallel_tool_calls`; the odd one refuses fields
-        /// it does not know.
+        /// Whether the server is known to accept `parallel_tool_calls`; some servers refuse unknown fields.
         serial_calls: bool,
     },
     /// OpenAI Responses.
@@ -39,7 +38,7 @@ pub(super) enum Wire {
 impl Wire {
     pub(super) fn of(endpoint: &Endpoint) -> Self {
         match endpoint.kind {
-            // Its newer models take tools only there.
+            // Its newer models support tools only there.
             ProviderKind::OpenAi | ProviderKind::OpenAiResponses => Self::Responses,
             ProviderKind::Bedrock if is_claude(&endpoint.model) => Self::Anthropic,
             ProviderKind::OpenAiChat
@@ -111,7 +110,7 @@ pub(super) fn model(
     }
 }
 
-/// The library's idea of what a server on the chat wire is like.
+/// The library's dialect for a server on the chat wire.
 fn dialect(endpoint: &Endpoint) -> Dialect {
     match endpoint.kind {
         ProviderKind::OpenAiChat => openai::OPENAI,
@@ -125,7 +124,7 @@ fn dialect(endpoint: &Endpoint) -> Dialect {
         | ProviderKind::LlamaServer
         | ProviderKind::Vllm
         | ProviderKind::Bedrock
-        // The last five are not on this wire; named so that a new kind has to be thought about.
+        // The last five do not use this wire; listed so that a new kind must be considered.
         | ProviderKind::OpenAi
         | ProviderKind::OpenAiResponses
         | ProviderKind::Anthropic
@@ -134,7 +133,7 @@ fn dialect(endpoint: &Endpoint) -> Dialect {
     }
 }
 
-/// Azure by deployment; its newer address, which ends in `/openai/v1`, has the model in the body as everywhere else.
+/// Azure by deployment; its newer address, which ends in `/openai/v1`, has the model in the body like other servers.
 fn azure(base_url: &str) -> Dialect {
     let mut dialect = openai::AZURE;
     dialect.quirks.output_cap = OutputCap::OpenAiReasoningFamilies;
@@ -144,8 +143,8 @@ fn azure(base_url: &str) -> Dialect {
     dialect
 }
 
-/// The plainest chat completions there are: content that is only text goes as one string, since
-/// some servers and chat templates know no arrays; no key, no `Authorization` header.
+/// The plainest chat completions: text-only content goes as one string, because some servers and chat templates do not
+/// support arrays; without a key, no `Authorization` header.
 fn compatible() -> Dialect {
     let mut quirks = Quirks::openai();
     quirks.auth = Auth::OptionalBearer;

@@ -5,10 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a model costs, in US dollars for a million tokens. List prices: no discounts, no surcharge for long prompts.
+/// A model's price in US dollars per million tokens. List prices: no discounts, no surcharge for long prompts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// Tokens sent, as far as the provider's cache did not have them.
+    /// Tokens sent that were not in the provider's cache.
     pub input: f64,
     /// Tokens sent that were read from its cache.
     pub cached: f64,
@@ -27,9 +27,9 @@ impl Price {
         output: 0.0,
     };
 
-    /// What `usage` costs, in US dollars.
+    /// The cost of `usage`, in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
-        // Far below 2^53 tokens, so exact.
+        // Far below 2^53 tokens, so the conversion is exact.
         #[expect(clippy::cast_precision_loss, reason = "nobody sends 2^53 tokens")]
         let at = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
         let plain = usage
@@ -66,7 +66,7 @@ pub struct Usage {
 pub struct Cost(u64);
 
 impl Cost {
-    /// So many dollars; nothing for what is no amount.
+    /// An amount in dollars; zero for an invalid number.
     pub fn dollars(dollars: f64) -> Self {
         let billionths = dollars * 1e9;
         #[expect(
@@ -77,7 +77,7 @@ impl Cost {
         Self(billionths.round().clamp(0.0, 1e18) as u64)
     }
 
-    /// In dollars.
+    /// The amount in dollars.
     pub fn in_dollars(self) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -97,7 +97,7 @@ impl std::ops::Add for Cost {
 }
 
 impl fmt::Display for Cost {
-    /// `$1.23`; small amounts with as many digits as it takes to see two: `$0.0042`.
+    /// `$1.23`; small amounts with enough digits to show two significant ones: `$0.0042`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.in_dollars();
         let digits = match self.0 {
@@ -117,7 +117,7 @@ impl std::ops::AddAssign for Usage {
         self.cached = self.cached.saturating_add(other.cached);
         self.written = self.written.saturating_add(other.written);
         self.output = self.output.saturating_add(other.output);
-        // What is known of a sum of which a part is not known.
+        // If part of the sum is unknown, keep the known part.
         self.cost = match (self.cost, other.cost) {
             (Some(one), Some(two)) => Some(one + two),
             (one, two) => one.or(two),

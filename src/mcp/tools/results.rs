@@ -44,7 +44,7 @@ pub(super) fn of_cell(
             }));
         }
     }
-    let fields = json!({
+    let mut fields = json!({
         "session": session.name,
         "cell": cell,
         "status": status,
@@ -52,6 +52,9 @@ pub(super) fn of_cell(
         "seconds": (outcome.took().as_secs_f64() * 1000.0).round() / 1000.0,
         "error": result.error.map(|error| json!({ "name": error.name, "value": error.value })),
     });
+    if !result.charts.is_empty() {
+        fields["charts"] = result.charts.into();
+    }
     let mut answer = json!({
         "content": content,
         "isError": status != "ok",

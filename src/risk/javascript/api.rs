@@ -1,30 +1,30 @@
-//! What functions of Node, Deno and some packages do, by their dotted names.
+//! Effects of functions in Node, Deno and some packages, by dotted name.
 
 use crate::risk::finding::FindingKind;
 use crate::risk::sink::Writing;
 
-/// What calling a function does.
+/// The effect of calling a function.
 #[derive(Clone, Copy)]
 pub(super) enum Api {
     /// It deletes its first argument.
     Delete,
-    /// It writes the path that this argument is.
+    /// It writes to the path in this argument.
     Write(usize, Writing),
     /// It moves the first path to the second.
     Move,
     /// It runs a command.
     Command,
-    /// It runs code, its last argument.
+    /// It runs code: its last argument.
     Run,
-    /// It runs its first argument, if that is code.
+    /// It runs its first argument, if that is a string of code.
     Later,
-    /// Something that needs no argument to be known.
+    /// An effect that does not depend on arguments.
     Plain(FindingKind),
-    /// It hides what is called.
+    /// It hides which function is called.
     Hides(&'static str),
 }
 
-/// Objects whose functions can do harm.
+/// Objects with harmful functions.
 pub(super) const SENSITIVE: [&str; 9] = [
     "globalThis",
     "global",
@@ -37,7 +37,7 @@ pub(super) const SENSITIVE: [&str; 9] = [
     "Bun",
 ];
 
-/// What `name` does, with all its modules; `is_new` for `new NAME()`, `is_template` for NAME`..`.
+/// The effect of `name`, fully qualified; `is_new` for `new NAME()`, `is_template` for NAME`..`.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn function(name: &str, is_new: bool, is_template: bool) -> Option<Api> {
     use FindingKind::{Network, ProcessControl};
@@ -143,7 +143,7 @@ pub(super) fn function(name: &str, is_new: bool, is_template: bool) -> Option<Ap
     })
 }
 
-/// What a method of this name does, whatever it belongs to.
+/// The effect of a method of this name, on any object.
 pub(super) fn method(name: &str) -> Option<Api> {
     Some(match name {
         "rmSync" | "unlinkSync" | "rmdirSync" | "unlink" | "rmdir" => Api::Delete,

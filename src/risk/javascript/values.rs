@@ -1,4 +1,4 @@
-//! What expressions of JavaScript stand for: dotted names of functions, and texts.
+//! Resolves JavaScript expressions to dotted function names and to strings.
 
 use tree_sitter::Node;
 
@@ -7,11 +7,11 @@ use crate::risk::site::{UNKNOWN, join};
 use crate::risk::text::unescaped;
 use crate::risk::tree::children;
 
-/// How deep an expression is followed.
+/// Maximum depth of an expression.
 const DEEPEST: u32 = 40;
 
 impl Reader<'_, '_, '_> {
-    /// The dotted name of what `node` is.
+    /// The dotted name that `node` refers to.
     pub(super) fn name(&self, node: Node<'_>, depth: u32) -> Option<String> {
         if depth > DEEPEST {
             return None;
@@ -55,7 +55,7 @@ impl Reader<'_, '_, '_> {
         Some(plain(&name))
     }
 
-    /// The text that `node` is; [`UNKNOWN`] stands in it for what is computed.
+    /// The string value of `node`, with [`UNKNOWN`] for computed parts.
     pub(super) fn text(&self, node: Node<'_>, depth: u32) -> Option<String> {
         if depth > DEEPEST {
             return None;
@@ -120,7 +120,7 @@ impl Reader<'_, '_, '_> {
     }
 }
 
-/// A module's name without what says where it is from.
+/// A module's name without its scheme, such as `node:`.
 pub(super) fn module_name(module: &str) -> &str {
     let name = module.strip_prefix("node:").unwrap_or(module);
     match name {
@@ -129,7 +129,7 @@ pub(super) fn module_name(module: &str) -> &str {
     }
 }
 
-/// A name without the ways round it: `globalThis.fs.promises.rm` is `fs.rm`.
+/// A normalised name: `globalThis.fs.promises.rm` is `fs.rm`.
 pub(super) fn plain(name: &str) -> String {
     let mut name = name;
     for global in ["globalThis.", "global.", "window.", "self."] {

@@ -1,46 +1,46 @@
-//! What functions of Python's libraries do, by their dotted names.
+//! Effects of functions in Python libraries, by dotted name.
 
 use crate::risk::FindingKind;
 use crate::risk::sink::Writing;
 
-/// What calling a function does.
+/// The effect of calling a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
-    /// It deletes the path that this argument is.
+    /// It deletes the path in this argument.
     Delete(Arg),
-    /// It writes the path that this argument is.
+    /// It writes to the path in this argument.
     Write(Arg, Writing),
-    /// It opens that path, in the mode of argument 1, or argument 0 of a method.
+    /// It opens that path, in the mode of argument 1, or of argument 0 for a method.
     Open(Arg),
     /// It moves the first path to the second.
     Move,
-    /// It runs a command, a string or a list.
+    /// It runs a command, given as a string or a list.
     Command,
-    /// It runs code in Python.
+    /// It runs Python code.
     Run,
-    /// Something that needs no argument to be known.
+    /// An effect that does not depend on arguments.
     Plain(FindingKind),
-    /// It reads the credentials in a file of this name, if no other is given.
+    /// It reads credentials from a file of this name, unless given another.
     Secrets(&'static str),
     /// It uses the network if its first argument is an address.
     Reads,
-    /// It hides what is called.
+    /// It hides which function is called.
     Hides(&'static str),
 }
 
 /// Which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arg {
-    /// By its place, or by one of these names.
+    /// By position, or by one of these keywords.
     At(usize, &'static [&'static str]),
-    /// What the method belongs to.
+    /// The object that the method is called on.
     Receiver,
 }
 
 const PATH: Arg = Arg::At(0, &["path", "src", "name", "filename", "file", "fname"]);
 const TARGET: Arg = Arg::At(1, &["dst", "dest", "filename", "path"]);
 
-/// Modules that code has no honest reason to hand around.
+/// Modules that code has no honest reason to pass around.
 pub(super) const SENSITIVE: [&str; 9] = [
     "os",
     "subprocess",
@@ -53,7 +53,7 @@ pub(super) const SENSITIVE: [&str; 9] = [
     "posix",
 ];
 
-/// What `name` does, with all its modules.
+/// The effect of `name`, fully qualified.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn function(name: &str) -> Option<Api> {
     use Api::{Command, Delete, Hides, Move, Open, Plain, Reads, Run, Secrets, Write};
@@ -286,14 +286,14 @@ pub(super) fn function(name: &str) -> Option<Api> {
         | "cffi.FFI().dlopen"
         | "ctypes.cdll" => Hides("calls machine code"),
         "types.CodeType" | "types.FunctionType" | "marshal.loads" => {
-            Hides("runs code that is no text")
+            Hides("runs code objects, not source text")
         }
         "runpy.run_path" | "runpy.run_module" => Plain(Shell),
         _ => return None,
     })
 }
 
-/// What a method of this name does, whatever it belongs to.
+/// The effect of a method of this name, on any object.
 pub(super) fn method(name: &str) -> Option<Api> {
     use Writing::Replace;
     Some(match name {
@@ -319,7 +319,7 @@ pub(super) fn method(name: &str) -> Option<Api> {
     })
 }
 
-/// Whether an attribute of this name gets at what Python keeps inside.
+/// Whether an attribute of this name reaches Python's internals.
 pub(super) fn is_inside(attribute: &str) -> bool {
     matches!(
         attribute,

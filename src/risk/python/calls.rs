@@ -1,4 +1,4 @@
-//! Calls in Python, and functions that are handed around without a call.
+//! Calls in Python, and functions used as values without a call.
 
 use tree_sitter::Node;
 
@@ -10,7 +10,7 @@ use crate::risk::sink::Writing;
 use crate::risk::site::UNKNOWN;
 use crate::risk::tree::{children, code_of};
 
-/// Functions that may get a module as an argument.
+/// Functions that may receive a module as an argument.
 const HARMLESS: [&str; 10] = [
     "dir",
     "help",
@@ -29,8 +29,7 @@ impl<'t> Reader<'_, '_, '_> {
         self.sink.find_because(kind, node, self.code, reason);
     }
 
-    /// `import x` is harmless; the names it brings are known to `values`. What it brings under a name that hides it is
-    /// found where it is used.
+    /// `import x` is harmless; `values` tracks the names it binds. A renamed import is detected where it is used.
     pub(super) fn imported(&mut self, node: Node<'t>) {
         if code_of(node, self.code).is_ascii() {
             return;
@@ -42,7 +41,7 @@ impl<'t> Reader<'_, '_, '_> {
         }
     }
 
-    /// A function is called.
+    /// Handles a function call.
     pub(super) fn call(&mut self, node: Node<'t>) {
         let (Some(function), Some(arguments)) = (
             node.child_by_field_name("function"),
@@ -137,7 +136,7 @@ impl<'t> Reader<'_, '_, '_> {
         self.values.text(node?)
     }
 
-    /// `open` in a mode that writes.
+    /// `open` with a mode that writes.
     fn opens(&mut self, at: Arg, call: &Call<'t>) {
         let place = usize::from(at != Arg::Receiver);
         let mode = call.argument(place, &["mode"], self.code);
@@ -155,7 +154,7 @@ impl<'t> Reader<'_, '_, '_> {
         self.sink.write(path.as_deref(), how, call.node, self.code);
     }
 
-    /// `path.rename(to)`: texts and frames have methods of the same name.
+    /// `path.rename(to)`: strings and data frames have methods of the same name.
     fn moves_receiver(&mut self, call: &Call<'t>) {
         if call.arguments.len() != 1 || !self.is_path(call.function.child_by_field_name("object")) {
             return;
@@ -175,7 +174,7 @@ impl<'t> Reader<'_, '_, '_> {
         })
     }
 
-    /// A command for a shell, or a program with its arguments.
+    /// A shell command, or a program with its arguments.
     fn command(&mut self, call: &Call<'t>) {
         let Some(what) = call.argument(0, &["args", "command", "cmd"], self.code) else {
             return self.sink.find(FindingKind::Shell, call.node, self.code);
@@ -219,7 +218,7 @@ impl<'t> Reader<'_, '_, '_> {
             .unwrap_or_else(|| UNKNOWN.to_string())
     }
 
-    /// `exec`, `eval` and their like.
+    /// `exec`, `eval` and similar.
     fn runs(&mut self, call: &Call<'t>) {
         let name = self.values.name(call.function).unwrap_or_default();
         if let Some(rest) = name.strip_prefix("get_ipython().run_") {
@@ -275,7 +274,7 @@ impl<'t> Reader<'_, '_, '_> {
         });
     }
 
-    /// `getattr(module, name)`: a computed name of a module that can do harm.
+    /// `getattr(module, name)` with a computed name, on a module with harmful functions.
     fn looks_up(&mut self, call: &Call<'t>) {
         let (Some(object), Some(name)) = (call.arguments.first(), call.arguments.get(1)) else {
             return;
@@ -326,7 +325,7 @@ impl<'t> Reader<'_, '_, '_> {
         }
     }
 
-    /// A name that is used without a call: `map(os.remove, files)`.
+    /// A name used without a call: `map(os.remove, files)`.
     pub(super) fn reference(&mut self, node: Node<'t>, above: &[Node<'t>]) {
         if node.kind() == "identifier" && self.is_disguised(node) {
             return;
@@ -341,7 +340,7 @@ impl<'t> Reader<'_, '_, '_> {
             above.and_then(|above| above.child_by_field_name(field)) == Some(node)
         };
         let is_named = match parent {
-            // The attribute as a whole is looked at.
+            // The whole attribute is handled instead.
             "attribute" => true,
             "keyword_argument" => is_field("name"),
             "assignment" => is_field("left"),
@@ -372,7 +371,7 @@ impl<'t> Reader<'_, '_, '_> {
             }
             return;
         }
-        // A class or a type is named for much else than to be called.
+        // Classes and types are often named without being called.
         match api::function(&name) {
             Some(Api::Delete(_)) => self.sink.delete(None, node, self.code),
             Some(Api::Command) => self.sink.find(FindingKind::Shell, node, self.code),
@@ -387,7 +386,7 @@ impl<'t> Reader<'_, '_, '_> {
         }
     }
 
-    /// Whether a module in there goes to somebody who could call any of its functions.
+    /// Whether a module in there is passed to code that could call any of its functions.
     fn is_handed_over(&self, above: &[Node<'t>]) -> bool {
         let mut outwards = above.iter().rev();
         let Some(above) = outwards.next() else {
@@ -420,7 +419,7 @@ fn is_sensitive(module: &str) -> bool {
     api::SENSITIVE.contains(&module)
 }
 
-/// Whether a path is an address.
+/// Whether a path is a URL.
 fn is_address(path: &str) -> bool {
     let schemes = [
         "http://", "https://", "ftp://", "s3://", "gs://", "gcs://", "az://", "abfs://",
@@ -429,7 +428,7 @@ fn is_address(path: &str) -> bool {
     schemes.iter().any(|scheme| path.contains(scheme))
 }
 
-/// A call, taken apart.
+/// The parts of a call.
 struct Call<'t> {
     node: Node<'t>,
     function: Node<'t>,
@@ -437,7 +436,7 @@ struct Call<'t> {
 }
 
 impl<'t> Call<'t> {
-    /// The argument at this place, or of one of these names.
+    /// The argument at this position, or with one of these keywords.
     fn argument(&self, place: usize, names: &[&str], code: &str) -> Option<Node<'t>> {
         let by_place = self.arguments.get(place).filter(|it| {
             let before = self.arguments.iter().take(place + 1);

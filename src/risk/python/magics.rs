@@ -1,7 +1,7 @@
-//! What IPython does before Python reads a cell: `%magics`, `!commands`, help and calls without parentheses.
+//! IPython syntax: `%magics`, `!commands`, help and calls without parentheses.
 //!
-//! They are taken out of the code, which keeps its lines, and told as values. Which lines begin a statement is found by
-//! following strings, brackets and continued lines, as IPython does by tokens.
+//! It is removed from the code, which keeps its line numbers, and returned as values. Statement starts are found by
+//! tracking strings, brackets and continued lines, as IPython does with tokens.
 
 /// Something that is not Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,24 +12,24 @@ pub(super) struct Magic {
     pub(super) kind: MagicKind,
 }
 
-/// What a line or a cell that is not Python is.
+/// The kind of a line or cell that is not Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MagicKind {
-    /// Commands of a shell that a line starts.
+    /// A shell command in a line.
     Command(String),
-    /// The body of a cell, in this language.
+    /// The body of a cell: language and code.
     Cell(String, String),
-    /// Code in this language that a line runs.
+    /// Code in a line: language and code.
     Line(String, String),
-    /// A file with this content is written.
+    /// Writes a file with this content.
     Write(String),
-    /// Another file is run.
+    /// Runs another file.
     Run,
-    /// A function is called without parentheses.
+    /// Calls a function without parentheses.
     Call,
 }
 
-/// Lines that run what is behind them as Python.
+/// Line magics that run their argument as Python.
 const PYTHON: &[&str] = &[
     "time",
     "timeit",
@@ -49,7 +49,7 @@ const PYTHON: &[&str] = &[
     "scalene",
     "pyinstrument",
 ];
-/// Lines that are a command of a shell by themselves.
+/// Line magics that are shell commands themselves.
 const COMMANDS: &[&str] = &[
     "pip",
     "conda",
@@ -72,7 +72,7 @@ const COMMANDS: &[&str] = &[
     "ldir",
     "lx",
 ];
-/// The same where the `%` may be missing.
+/// Those that also work without the `%`.
 const BARE: &[&str] = &[
     "pip",
     "conda",
@@ -88,12 +88,12 @@ const BARE: &[&str] = &[
     "system",
     "run",
 ];
-/// Cells that a shell runs.
+/// Cell magics that run a shell.
 const SHELLS: &[&str] = &["bash", "sh", "!", "sx", "system", "script", "zsh"];
-/// Cells that nothing of ours runs.
+/// Cell magics that nothing of ours runs.
 const SHOWN: &[&str] = &["html", "HTML", "latex", "markdown", "svg", "SVG"];
 
-/// `code` without what is not Python, and that.
+/// Splits `code` into Python and the rest.
 pub(super) fn split(code: &str) -> (String, Vec<Magic>) {
     let mut lines = Lines {
         plain: String::with_capacity(code.len()),
@@ -128,12 +128,12 @@ pub(super) fn split(code: &str) -> (String, Vec<Magic>) {
     (lines.plain, lines.magics)
 }
 
-/// The first line with its end, and the rest.
+/// The first line with its line end, and the rest.
 fn cut(code: &str) -> (&str, &str) {
     code.split_at(code.find('\n').map_or(code.len(), |at| at + 1))
 }
 
-/// The same with the lines that a backslash joins to it.
+/// The same, with the lines joined by backslashes.
 fn continued(code: &str) -> (&str, &str) {
     let mut end = 0;
     loop {
@@ -156,7 +156,7 @@ impl Lines {
         self.magics.push(Magic { line, kind });
     }
 
-    /// Takes a statement that is no Python; returns whether it is none.
+    /// Removes a statement that is not Python; returns whether it did.
     fn take(&mut self, text: &str, line: usize) -> bool {
         let indent = text.len() - text.trim_start().len();
         let body = text.trim();
@@ -207,7 +207,7 @@ impl Lines {
         true
     }
 
-    /// A command whose `%` is missing.
+    /// A magic without its `%`.
     fn bare(&mut self, body: &str, text: &str, line: usize) -> bool {
         let Some((word, rest)) = body.split_once(char::is_whitespace) else {
             return false;
@@ -228,7 +228,7 @@ impl Lines {
         is_one
     }
 
-    /// A line magic without its `%`. Returns what of it is Python.
+    /// A line magic without its `%`. Returns its part that is Python.
     fn line_magic(&mut self, text: &str, line: usize) -> Option<String> {
         let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim();
@@ -243,14 +243,14 @@ impl Lines {
             "R" | "sql" | "julia" | "octave" => MagicKind::Line(name.to_owned(), rest.to_owned()),
             _ if COMMANDS.contains(&name) => MagicKind::Command(format!("{name} {rest}")),
             _ if PYTHON.contains(&name) => return Some(behind_flags(rest).to_owned()),
-            // It shows or sets something.
+            // It only displays or sets something.
             _ => return None,
         };
         self.push(line, kind);
         None
     }
 
-    /// A cell magic and all that is below it.
+    /// A cell magic and everything below it.
     fn cell(&mut self, code: &str, line: usize) {
         let (head, body) = cut(code);
         let head = head.trim().trim_start_matches("%%");
@@ -290,7 +290,7 @@ impl Lines {
         }
     }
 
-    /// Spaces in the place of `text` but its last `kept` bytes, and a statement that does nothing before those.
+    /// Replaces `text` with spaces, except its last `kept` bytes, which get a no-op statement before them.
     fn blank(&mut self, text: &str, kept: usize) {
         let end = text.len().saturating_sub(kept);
         let start = self.plain.len();
@@ -311,13 +311,13 @@ impl Lines {
     }
 }
 
-/// What is behind the options of a magic.
+/// The text after a magic's options.
 fn behind_flags(rest: &str) -> &str {
     let mut rest = rest.trim();
     while let Some(flag) = rest.strip_prefix('-') {
         let (flag, after) = flag.split_once(char::is_whitespace).unwrap_or((flag, ""));
         rest = after.trim_start();
-        // `-n 10` has its number behind it, `-n10` has not.
+        // `-n 10` has its number as a separate word, `-n10` does not.
         if flag.len() == 1 && rest.starts_with(|c: char| c.is_ascii_digit()) {
             rest = rest
                 .split_once(char::is_whitespace)
@@ -328,7 +328,7 @@ fn behind_flags(rest: &str) -> &str {
     rest
 }
 
-/// The first argument that is no option.
+/// The first argument that is not an option.
 fn path(rest: &str) -> String {
     let mut words = rest.split_whitespace();
     let word = words
@@ -348,7 +348,7 @@ fn is_help(body: &str) -> bool {
     })
 }
 
-/// Where the `!` or `%` is in `name = !command`.
+/// Position of the `!` or `%` in `name = !command`.
 fn assigned(body: &str) -> Option<usize> {
     let line = body.lines().next()?;
     let equals = line.find('=')?;
@@ -366,10 +366,10 @@ fn assigned(body: &str) -> Option<usize> {
         .then_some(value_at)
 }
 
-/// Follows strings, brackets and continued lines.
+/// Tracks strings, brackets and continued lines.
 #[derive(Debug, Default)]
 struct Lexer {
-    /// The quotes that end the string it is in.
+    /// The quotes that end the open string.
     string: Option<&'static str>,
     brackets: u32,
     continues: bool,
@@ -380,7 +380,7 @@ impl Lexer {
         self.string.is_none() && self.brackets == 0 && !self.continues
     }
 
-    /// Reads one line with its end.
+    /// Reads one line with its line end.
     fn read(&mut self, line: &str) {
         self.continues = false;
         let mut rest = line;

@@ -1,30 +1,30 @@
-//! What names stand for, over the cells of a session.
+//! What imported names refer to, across the cells of a session.
 
 use std::collections::BTreeMap;
 
-/// Names that are remembered.
+/// Maximum names remembered.
 const MOST: usize = 2000;
 
-/// Names that cells have imported, with what they stand for.
+/// Imported names and what they refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     aliases: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// What `name` stands for, with all its modules.
+    /// The full dotted name that `name` refers to.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.aliases.get(name).map(String::as_str)
     }
 
-    /// From now on `name` stands for `full`.
+    /// Binds `name` to `full`.
     pub(super) fn set(&mut self, name: &str, full: String) {
         if self.aliases.len() < MOST || self.aliases.contains_key(name) {
             self.aliases.insert(name.to_owned(), full);
         }
     }
 
-    /// Takes what another cell has made of them.
+    /// Adds the names of `other`.
     pub(super) fn take(&mut self, other: Self) {
         for (name, full) in other.aliases {
             self.set(&name, full);

@@ -1,7 +1,7 @@
-//! What expressions stand for, as far as the code says: dotted names of functions, and texts, most of which are paths.
+//! Resolves expressions, as far as the code shows, to dotted function names and to strings, most of which are paths.
 //!
-//! Names count for the whole cell, whatever the scope: anyone who reads `r` where `r = shutil.rmtree` stands somewhere is on
-//! the safe side.
+//! Names apply to the whole cell, whatever the scope: treating every `r` as `shutil.rmtree` because `r = shutil.rmtree`
+//! occurs somewhere is the safe choice.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,20 @@ use crate::risk::site::{MADE_UP, UNKNOWN, join};
 use crate::risk::text::unescaped;
 use crate::risk::tree::{children, code_of};
 
-/// How deep an expression is followed for its text.
+/// Maximum depth of an expression when looking for its string.
 const DEEPEST: u32 = 40;
-/// The same for a name.
+/// Maximum depth when looking for a name.
 const DEEPEST_NAME: u32 = 12;
-/// Characters of a text.
+/// Maximum length of a string.
 const LONGEST: usize = 64 << 10;
 
-/// What a cell's names stand for.
+/// What a cell's names refer to.
 pub(super) struct Values<'c> {
     code: &'c str,
     names: Names,
-    /// Texts of names that have only one; `None` of those that have several.
+    /// Strings of names that have only one; `None` for names with several.
     texts: Texts<'c>,
-    /// Names that are something of the code's own.
+    /// Names that the code defines itself.
     own: BTreeSet<&'c str>,
 }
 
@@ -48,7 +48,7 @@ impl<'c> Values<'c> {
         code_of(node, self.code)
     }
 
-    /// Takes in what a statement says about names.
+    /// Records what a statement says about names.
     pub(super) fn learn(&mut self, node: Node<'_>) {
         match node.kind() {
             "import_statement" => {
@@ -164,12 +164,12 @@ impl<'c> Values<'c> {
         self.texts.set(name, text);
     }
 
-    /// Whether `name` is something that this code made, and no module.
+    /// Whether the code defines `name` itself, so that it is not a module.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.own.contains(name) && self.names.get(name).is_none()
     }
 
-    /// The dotted name of what `node` is.
+    /// The dotted name that `node` refers to.
     pub(super) fn name(&self, node: Node<'_>) -> Option<String> {
         self.name_at(node, 0).map(|name| plain(&name))
     }
@@ -224,7 +224,7 @@ impl<'c> Values<'c> {
         }
     }
 
-    /// The text that `node` is; [`UNKNOWN`] stands in it for what is computed.
+    /// The string value of `node`, with [`UNKNOWN`] for computed parts.
     pub(super) fn text(&self, node: Node<'_>) -> Option<String> {
         let text = self.text_at(node, 0)?;
         (text.len() <= LONGEST).then_some(text)
@@ -266,7 +266,7 @@ impl<'c> Values<'c> {
                 }
             }
             "attribute" => {
-                // A temporary file's name.
+                // The name of a temporary file.
                 let object = self.text_at(node.child_by_field_name("object")?, depth + 1)?;
                 object.contains(MADE_UP).then_some(object)
             }
@@ -349,7 +349,7 @@ impl<'c> Values<'c> {
     }
 }
 
-/// Modules and what `from MODULE import *` brings of them.
+/// Modules, and the names that `from MODULE import *` binds.
 const STARS: [(&str, &[&str]); 4] = [
     (
         "os",
@@ -384,7 +384,7 @@ const STARS: [(&str, &[&str]); 4] = [
     ("pathlib", &["Path"]),
 ];
 
-/// Whether another name for this is to be known.
+/// Whether aliases of this name matter.
 fn is_worth_following(full: &str) -> bool {
     super::api::function(full).is_some()
         || super::api::SENSITIVE.contains(&full)
@@ -397,7 +397,7 @@ fn is_worth_following(full: &str) -> bool {
         || full.ends_with("().unlink")
 }
 
-/// A name without the ways round it that modules offer: `pathlib.os.remove` is `os.remove`.
+/// A normalised name, without detours through other modules: `pathlib.os.remove` is `os.remove`.
 fn plain(name: &str) -> String {
     let mut name = name;
     for prefix in ["builtins.", "__builtins__.", "__builtin__."] {
@@ -421,7 +421,7 @@ fn plain(name: &str) -> String {
     name.strip_prefix("builtins.").unwrap_or(name).to_owned()
 }
 
-/// What an environment variable holds, as far as that is a place.
+/// The value of an environment variable, if it is a known path.
 fn of_variable(name: &str) -> Option<String> {
     match name {
         "HOME" | "USERPROFILE" => Some("~".to_owned()),
@@ -430,7 +430,7 @@ fn of_variable(name: &str) -> Option<String> {
     }
 }
 
-/// A format with gaps where values go: `%s`, `{}`.
+/// A format string with gaps in place of values: `%s`, `{}`.
 fn with_gaps(format: &str, mark: char) -> String {
     let mut out = String::new();
     let mut rest = format.chars().peekable();

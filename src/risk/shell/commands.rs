@@ -1,4 +1,4 @@
-//! What programs do, by their names and arguments.
+//! Effects of programs, by name and arguments.
 
 use tree_sitter::Node;
 
@@ -7,10 +7,10 @@ use crate::risk::sink::{Sink, Writing};
 use crate::risk::site::UNKNOWN;
 use crate::risk::{DEEPEST, Dialect, nested};
 
-/// Wrappers that are taken off one command.
+/// Maximum wrappers removed from one command.
 const WRAPPERS: usize = 8;
 
-/// Looks at a command, `words`, which stands at `node`.
+/// Analyses a command, `words`, at `node`.
 pub(in crate::risk) fn words(words: &[String], node: Node<'_>, code: &str, sink: &mut Sink<'_>) {
     let Some((name, arguments)) = unwrapped(words) else {
         return;
@@ -25,7 +25,7 @@ pub(in crate::risk) fn words(words: &[String], node: Node<'_>, code: &str, sink:
     command.judge();
 }
 
-/// A program that reads its code from what it is fed, and in which language; `None` inside for one that is not parsed.
+/// The language of code that a program reads from its input, if it does; `None` inside for a language without a parser.
 #[expect(
     clippy::option_option,
     reason = "not an interpreter; one that is not parsed"
@@ -63,7 +63,7 @@ fn unwrapped(words: &[String]) -> Option<(String, Vec<String>)> {
     for _ in 0..WRAPPERS {
         let first = words.first()?;
         let name = first.rsplit('/').next().unwrap_or(first);
-        // Options of these that have a value behind them.
+        // Options of these wrappers that take a value.
         let (valued, skipped): (&[&str], usize) = match name {
             "sudo" | "doas" => (&["-u", "-g", "-h", "-p", "-C", "-T"], 0),
             "env" => (&["-u", "-C", "-S"], 0),
@@ -119,7 +119,7 @@ impl Command<'_, '_, '_> {
         self.sink.find_because(kind, self.node, self.code, reason);
     }
 
-    /// Arguments that are no options.
+    /// Arguments that are not options.
     fn plain(&self) -> Vec<String> {
         let mut plain = Vec::new();
         let mut all_plain = false;
@@ -133,7 +133,7 @@ impl Command<'_, '_, '_> {
         plain
     }
 
-    /// The argument behind one of these options.
+    /// The argument after one of these options.
     fn value_of(&self, options: &[&str]) -> Option<String> {
         let at = self
             .arguments
@@ -286,7 +286,7 @@ impl Command<'_, '_, '_> {
         }
     }
 
-    /// The file that a download becomes.
+    /// The file that a download is saved to.
     fn downloads(&mut self) {
         let to = self.value_of(&["-o", "-O", "--output", "--output-document"]);
         if let Some(to) = to {
@@ -405,7 +405,7 @@ impl Command<'_, '_, '_> {
             return self.hides("runs code that is computed");
         }
         if self.sink.depth >= DEEPEST {
-            return self.hides("hides code in code in code");
+            return self.hides("nests code too deeply");
         }
         let text = code.replace(UNKNOWN, "__computed");
         let text = if dialect == Dialect::Shell {
@@ -418,7 +418,7 @@ impl Command<'_, '_, '_> {
     }
 }
 
-/// Whether the program is for the network, or is told to use it.
+/// Whether the program uses the network, always or with these arguments.
 fn is_network(name: &str, arguments: &[String]) -> bool {
     match name {
         "curl" | "wget" | "aria2c" | "http" | "https" | "httpie" | "nc" | "ncat" | "netcat"

@@ -1,4 +1,4 @@
-//! Words of a shell as the text that a program gets.
+//! Expands shell words to the text that a program receives.
 
 use tree_sitter::Node;
 
@@ -7,15 +7,15 @@ use crate::risk::site::UNKNOWN;
 use crate::risk::text::unescaped;
 use crate::risk::tree::{children, code_of};
 
-/// How deep a word is followed.
+/// Maximum depth of a word.
 const DEEPEST: u32 = 20;
-/// Bytes of a program's name; a longer one has code in it.
+/// Maximum bytes of a program's name; a longer one contains code.
 const LONGEST_NAME: usize = 1024;
 
 /// The words of one script.
 pub(super) struct Words<'c> {
     code: &'c str,
-    /// What variables hold, if they hold one thing only.
+    /// Values of variables that have only one.
     variables: Texts<'c>,
 }
 
@@ -27,7 +27,7 @@ impl<'c> Words<'c> {
         }
     }
 
-    /// Takes in what a statement says about variables.
+    /// Records what a statement says about variables.
     pub(super) fn learn(&mut self, node: Node<'_>) {
         let name = match node.kind() {
             "variable_assignment" => node.child_by_field_name("name"),
@@ -64,7 +64,7 @@ impl<'c> Words<'c> {
         vec![text]
     }
 
-    /// The text of a word; [`UNKNOWN`] stands in it for what is computed.
+    /// The text of a word, with [`UNKNOWN`] for computed parts.
     pub(super) fn text(&self, node: Node<'_>) -> String {
         self.text_at(node, 0)
     }
@@ -109,7 +109,7 @@ impl<'c> Words<'c> {
         }
     }
 
-    /// A string with what stands between its expansions.
+    /// A string, including the text between its expansions.
     fn parts(&self, node: Node<'_>, depth: u32) -> String {
         let mut text = String::new();
         let mut at = node.start_byte();

@@ -1,6 +1,7 @@
 //! `/codeapi/exec`: code runs in a container of its own, or in that of its conversation.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,12 +165,11 @@ async fn bring(
                 .filter(|it| !it.is_control())
                 .take(200)
                 .collect();
-            let words = [
-                name.as_str(),
-                "` is no longer there: it has to be uploaded again\n",
-            ];
-            missing.push('`');
-            missing.extend(words);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                missing,
+                "`{name}` is no longer there: it has to be uploaded again"
+            );
             continue;
         };
         let source = (found.container.as_str(), found.id.as_str());

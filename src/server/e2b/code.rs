@@ -1,7 +1,6 @@
 //! Code and contexts: what E2B's code interpreter has at its port.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Json;
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::E2bFailure;
 use super::{InSandbox, line, parsed};
-use crate::app::sandboxes::{CodeContext, CodeRun};
+use crate::app::sandboxes::{CodeRun, ContextInfo};
 use crate::server::extract::Path;
 
 /// After so much silence there is a line that says nothing.
@@ -99,16 +98,8 @@ fn lines(
     })
 }
 
-fn shown((id, language, cwd): (String, String, String)) -> Value {
-    json!({ "id": id, "language": language, "cwd": cwd })
-}
-
-fn of(context: &Arc<CodeContext>) -> Value {
-    shown((
-        context.id.clone(),
-        context.language.clone(),
-        context.cwd.clone(),
-    ))
+fn shown(context: ContextInfo) -> Value {
+    json!({ "id": context.id, "language": context.language, "cwd": context.cwd })
 }
 
 /// The contexts, those that were there at the beginning first.
@@ -124,7 +115,7 @@ pub(super) async fn new_context(InSandbox(sandbox): InSandbox, request: Request)
         Ok::<_, E2bFailure>(sandbox.new_context(new.language.as_deref(), cwd).await?)
     };
     match made.await {
-        Ok(context) => Json(of(&context)).into_response(),
+        Ok(context) => Json(shown(context.info())).into_response(),
         Err(failure) => failure.into_text(),
     }
 }

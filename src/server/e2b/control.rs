@@ -154,7 +154,7 @@ pub(super) async fn connect(
 ) -> Result<Response, E2bFailure> {
     let wanted: Lifetime = parsed(request).await?;
     let sandbox = shared.e2b.sandboxes.get(&id)?;
-    let status = if sandbox.connect(wanted.seconds()?) {
+    let status = if sandbox.connect(wanted.seconds()?).await {
         StatusCode::CREATED
     } else {
         StatusCode::OK
@@ -162,13 +162,13 @@ pub(super) async fn connect(
     Ok((status, Json(made(&sandbox))).into_response())
 }
 
-/// Stops a sandbox's time.
+/// Stops a sandbox with all that runs in it.
 pub(super) async fn pause(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, E2bFailure> {
     let sandbox = shared.e2b.sandboxes.get(&id)?;
-    if !sandbox.pause() {
+    if !sandbox.pause().await {
         return Err(E2bFailure::new(
             StatusCode::CONFLICT,
             format!("sandbox \"{id}\" is paused already"),
@@ -198,7 +198,8 @@ pub(super) async fn refresh(
 ) -> Result<StatusCode, E2bFailure> {
     let wanted: Lifetime = parsed(request).await?;
     let sandbox = shared.e2b.sandboxes.get(&id)?;
-    sandbox.running()?.connect(wanted.seconds()?);
+    let lifetime = wanted.seconds()?;
+    sandbox.running()?.connect(lifetime).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -216,7 +217,7 @@ pub(super) async fn metrics(
     Query(between): Query<Between>,
 ) -> Result<Json<Value>, E2bFailure> {
     let sandbox = shared.e2b.sandboxes.get(&id)?;
-    let (size, memory) = (sandbox.size(), sandbox.memory().await);
+    let (size, (memory, cpu)) = (sandbox.size(), sandbox.usage().await);
     let now = SystemTime::now();
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     // Only what is now is known.
@@ -228,8 +229,8 @@ pub(super) async fn metrics(
         "timestamp": moment(now),
         "timestampUnix": seconds,
         "cpuCount": size.processors,
-        // Nobody measures it between two requests.
-        "cpuUsedPct": 0.0,
+        // Since it was asked before.
+        "cpuUsedPct": cpu,
         "memUsed": memory,
         "memTotal": size.memory,
         "memCache": 0,

@@ -177,9 +177,16 @@ fn append(to: &FilePath, piece: &[u8]) -> io::Result<()> {
     options.open(folder.file())?.write_all(piece)
 }
 
+/// What a new file has in it.
+enum Content {
+    Directory,
+    Text(&'static str),
+    CopyOf(PathBuf),
+}
+
 /// A new file or directory, with a name that is free, or a copy of another one.
 async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
-    let (stem, extension, bytes) = match (&sent.copy_from, sent.kind.as_deref()) {
+    let (stem, extension, content) = match (&sent.copy_from, sent.kind.as_deref()) {
         (Some(from), _) => {
             let file = place(shared, from)?;
             let name = from.rsplit('/').next().unwrap_or(from);
@@ -187,21 +194,19 @@ async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
                 Some((stem, extension)) => (stem, format!(".{extension}")),
                 None => (name, String::new()),
             };
-            let bytes = files::blocking(move || {
-                let mut bytes = Vec::new();
-                io::Read::read_to_end(&mut folder::open_file(&file)?, &mut bytes)?;
-                Ok(bytes)
-            });
-            (format!("{stem}-Copy"), extension, Some(bytes.await?))
+            (format!("{stem}-Copy"), extension, Content::CopyOf(file))
         }
-        (None, Some("directory")) => ("Untitled Folder".to_owned(), String::new(), None),
+        (None, Some("directory")) => {
+            let name = "Untitled Folder".to_owned();
+            (name, String::new(), Content::Directory)
+        }
         (None, Some("file")) => {
             let extension = sent.ext.clone().unwrap_or_default();
-            ("untitled".to_owned(), extension, Some(Vec::new()))
+            ("untitled".to_owned(), extension, Content::Text(""))
         }
         (None, _) => {
-            let empty = EMPTY.as_bytes().to_vec();
-            ("Untitled".to_owned(), ".ipynb".to_owned(), Some(empty))
+            let (stem, extension) = ("Untitled".to_owned(), ".ipynb".to_owned());
+            (stem, extension, Content::Text(EMPTY))
         }
     };
     if extension.contains('/') {
@@ -219,11 +224,11 @@ async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
         if file.symlink_metadata().is_ok() {
             continue;
         }
-        if let Some(bytes) = &bytes {
-            files::write_bytes(file.clone(), bytes.clone()).await?;
-        } else {
-            let dir = file.clone();
-            files::blocking(move || folder::make_dir(&dir, 0o755)).await?;
+        let made = file.clone();
+        match &content {
+            Content::Text(text) => files::write_bytes(made, text.as_bytes().to_vec()).await?,
+            Content::CopyOf(other) => files::copy(other.clone(), made).await?,
+            Content::Directory => files::blocking(move || folder::make_dir(&made, 0o755)).await?,
         }
         return saved(StatusCode::CREATED, file, path).await;
     }

@@ -11,7 +11,7 @@ mod checkpoints;
 mod contents;
 mod kernels;
 mod listing;
-mod notebooks;
+pub(super) mod notebooks;
 mod sessions;
 mod specs;
 pub(super) mod state;

@@ -6,7 +6,7 @@ use super::super::problem::Problem;
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 
 /// A notebook as a client gets it.
-pub(super) fn for_client(bytes: &[u8]) -> Result<Value, Problem> {
+pub(in crate::server) fn for_client(bytes: &[u8]) -> Result<Value, Problem> {
     let unreadable = |why: String| {
         Problem::bad_request(format!("this notebook cannot be read: {why}"))
             .hint("it can be opened as text")

@@ -17,7 +17,7 @@ use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::listing::{Wanted, page};
 use super::{Answer, Refused, unsupported};
-use crate::app::containers::{Container, ContainerFile, FileSource, MINUTES, MOST_MINUTES};
+use crate::app::containers::{Container, ContainerFile, FileSource, MINUTES, MOST_MINUTES, Reach};
 
 /// What a container is made with.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,11 +53,10 @@ pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Body(wanted): Body<Create>,
 ) -> Answer {
-    check_files(&wanted.file_ids)?;
     if !wanted.skills.is_empty() {
         return Err(unsupported("`skills`"));
     }
-    check_network(wanted.network_policy.as_ref())?;
+    let reach = reach_of(wanted.network_policy.as_ref())?;
     let minutes = match wanted.expires_after {
         Expiry::Usual => Some(MINUTES),
         Expiry::Never(()) => None,
@@ -69,37 +68,33 @@ pub(super) async fn create(
     };
     // The kernel's limits are those of the server.
     drop(wanted.memory_limit);
-    let container = shared
-        .openai
-        .containers
-        .create(&wanted.name, minutes)
-        .await?;
+    let containers = &shared.openai.containers;
+    for file in &wanted.file_ids {
+        containers.stored_file(file).await?;
+    }
+    let made = containers.create_with(&wanted.name, minutes, reach);
+    let container = made.await?;
+    for file in &wanted.file_ids {
+        containers.bring_stored(&container.id, file).await?;
+    }
     Ok(Json(object(&container)).into_response())
 }
 
-/// Files of OpenAI's own storage are not here.
-pub(super) fn check_files(file_ids: &[String]) -> Result<(), Refused> {
-    if file_ids.is_empty() {
-        return Ok(());
+/// What code is to reach: less than the server permits, and never more.
+pub(super) fn reach_of(policy: Option<&Value>) -> Result<Reach, Refused> {
+    let Some(policy) = policy.filter(|it| !it.is_null()) else {
+        return Ok(Reach::Permitted);
+    };
+    match policy.get("type").and_then(Value::as_str) {
+        Some("disabled") => Ok(Reach::Nothing),
+        Some("allowlist") => {
+            let problem = Problem::bad_request("a program cannot open the network for its code");
+            Err(problem
+                .hint("start the server with `--network allow:HOST,..`")
+                .into())
+        }
+        _ => Err(Problem::bad_request("`network_policy` has no type that is known").into()),
     }
-    let problem = Problem::bad_request(
-        "`file_ids` names files of `/v1/files`, which this server does not have",
-    );
-    Err(problem
-        .hint("upload them into the container: `client.containers.files.create(container_id, file=..)`")
-        .into())
-}
-
-/// Nothing that a program says opens the network.
-pub(super) fn check_network(policy: Option<&Value>) -> Result<(), Refused> {
-    let kind = policy.and_then(|it| it.get("type")).and_then(Value::as_str);
-    if kind == Some("allowlist") {
-        let problem = Problem::bad_request("a program cannot open the network for its code");
-        return Err(problem
-            .hint("start the server with `--network allow:HOST,..`")
-            .into());
-    }
-    Ok(())
 }
 
 /// All of them.

@@ -1,5 +1,7 @@
 //! A question to the agent of a container's session, and what comes of it, as both APIs need it.
 
+use std::fmt::Write as _;
+
 use super::input::Input;
 use super::models::OWN;
 use super::{BY, NO_INPUT, Refused};
@@ -57,6 +59,11 @@ pub(super) async fn ask(
 ) -> Result<Asking, Refused> {
     let session = containers.session(container).await?;
     let mut words = input.words(knows_history);
+    for file in &input.file_ids {
+        let path = containers.bring_stored(container, file).await?;
+        // Writing to a string does not fail.
+        let _ = write!(words, "\n\n[With this comes the file `{path}`.]");
+    }
     for attached in input.attached {
         let name = attached.name;
         let file = containers.write(container, &name, attached.bytes).await?;
@@ -68,8 +75,8 @@ pub(super) async fn ask(
         } else {
             "file"
         };
-        words += "\n\n[With this comes the ";
-        words.extend([kind, " `", &file.path, "`.]"]);
+        // Writing to a string does not fail.
+        let _ = write!(words, "\n\n[With this comes the {kind} `{}`.]", file.path);
     }
     let before = MadeFiles::since(containers.files(container).await?);
     // A bare name that is not known here is what the program's usual server has.
@@ -95,8 +102,10 @@ pub(super) async fn ask(
 
 /// A cell that shows a picture: the model sees outputs.
 async fn show(session: &ProgramSession, path: &str) -> Result<(), ExecutorError> {
+    // JSON's escapes are Python's as well.
+    let path = serde_json::Value::from(path);
     let code =
-        format!("from IPython.display import Image, display\ndisplay(Image(filename={path:?}))");
+        format!("from IPython.display import Image, display\ndisplay(Image(filename={path}))");
     let mut turn = session.run(BY, code, None, Some(SHOWN_WITHIN)).await?;
     while turn.next().await.is_some() {}
     Ok(())
@@ -109,7 +118,7 @@ impl Asking {
         loop {
             return Some(match unattended.next(&mut self.turn).await? {
                 EventKind::Text { text, .. } => Step::Text(text),
-                EventKind::CodeDelta { cell, text } => Step::CodeDelta { cell, text },
+                EventKind::CodeDelta { cell, text, .. } => Step::CodeDelta { cell, text },
                 EventKind::CodeProposed { cell, source, .. } => Step::Code { cell, source },
                 EventKind::CodeStarted { cell } => Step::Started { cell },
                 EventKind::CodeFinished { cell, status, .. } => {

@@ -22,6 +22,8 @@ pub(super) struct Input {
     pub(super) question: String,
     /// What comes with it.
     pub(super) attached: Vec<Attached>,
+    /// Files of `/v1/files` that come with it.
+    pub(super) file_ids: Vec<String>,
     /// The container that code ran in before.
     pub(super) container: Option<String>,
 }
@@ -190,6 +192,10 @@ impl Input {
             Some("input_file" | "file") => {
                 let file = part.get("file").unwrap_or(part);
                 let field = |name| file.get(name).and_then(Value::as_str);
+                if let Some(id) = field("file_id") {
+                    self.file_ids.push(id.to_owned());
+                    return Ok(None);
+                }
                 let data = field("file_data").ok_or_else(|| {
                     Problem::bad_request("a file has no `file_data`")
                         .hint("send its bytes in base64, or upload it into the container")

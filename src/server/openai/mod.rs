@@ -5,6 +5,7 @@ mod building;
 mod chat;
 mod containers;
 mod conversation;
+mod files;
 mod ids;
 mod input;
 mod listing;
@@ -44,6 +45,29 @@ pub(super) fn routes(add: &mut Add<'_>) {
         "/v1/models/{*id}",
         get(models::retrieve),
         vec![operation("get", "OpenAI: a model")],
+    );
+    add(
+        "/v1/files",
+        get(files::list)
+            .post(files::create)
+            .layer(DefaultBodyLimit::disable()),
+        vec![
+            operation("get", "OpenAI: files").query::<listing::Wanted>(),
+            operation("post", "OpenAI: a file for containers (multipart)"),
+        ],
+    );
+    add(
+        "/v1/files/{id}",
+        get(files::retrieve).delete(files::delete),
+        vec![
+            operation("get", "OpenAI: a file"),
+            operation("delete", "OpenAI: delete a file"),
+        ],
+    );
+    add(
+        "/v1/files/{id}/content",
+        get(files::content),
+        vec![operation("get", "OpenAI: the bytes of a file").bytes("*/*")],
     );
     add(
         "/v1/containers",

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::super::problem::Problem;
-use super::containers::{check_files, check_network};
+use super::containers::reach_of;
 use super::ids::random;
 use super::input::Input;
 use super::{Refused, unsupported};
+use crate::app::containers::Reach;
 
 /// What a program wants to be answered.
 pub(super) struct Wanted {
@@ -26,8 +27,8 @@ pub(super) struct Wanted {
 /// Where code runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where it ran before, or in a new container.
-    Auto,
+    /// Where it ran before, or in a new container, whose code reaches this.
+    Auto(Reach),
     /// In this one.
     Container(String),
 }
@@ -42,10 +43,10 @@ impl Wanted {
         let text = |name: &str| field(name).and_then(Value::as_str).map(str::to_owned);
         let is = |name: &str| field(name).and_then(Value::as_bool);
         refuse(fields)?;
-        let place = place_of(field("tools"))?;
         let empty = Value::from("");
         let input = field("input").unwrap_or(&empty);
         let mut read = Input::of(input)?;
+        let place = place_of(field("tools"), &mut read)?;
         if let Some(instructions) = text("instructions") {
             read.instructions = [instructions, read.instructions]
                 .into_iter()
@@ -121,8 +122,8 @@ fn refuse(fields: &Map<String, Value>) -> Result<(), Refused> {
 }
 
 /// Where the tools say that code runs.
-fn place_of(tools: Option<&Value>) -> Result<Place, Refused> {
-    let mut place = Place::Auto;
+fn place_of(tools: Option<&Value>, input: &mut Input) -> Result<Place, Refused> {
+    let mut place = Place::Auto(Reach::Permitted);
     for tool in tools.and_then(Value::as_array).into_iter().flatten() {
         let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind != "code_interpreter" {
@@ -138,8 +139,8 @@ fn place_of(tools: Option<&Value>) -> Result<Place, Refused> {
                 }
                 let ids = auto.get("file_ids").and_then(Value::as_array);
                 let ids = ids.into_iter().flatten().filter_map(Value::as_str);
-                check_files(&ids.map(str::to_owned).collect::<Vec<_>>())?;
-                check_network(auto.get("network_policy"))?;
+                input.file_ids.extend(ids.map(str::to_owned));
+                place = Place::Auto(reach_of(auto.get("network_policy"))?);
             }
         }
     }

@@ -20,7 +20,7 @@ use super::request::{Place, Wanted};
 use super::state::Stored;
 use super::{Answer, Refused, unsupported};
 use crate::agent::TurnEnd;
-use crate::app::containers::{ContainerError, MINUTES};
+use crate::app::containers::{ContainerError, MINUTES, Reach};
 use crate::app::executor::TurnOutcome;
 use crate::task;
 
@@ -81,7 +81,7 @@ async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, b
     let said = wanted.input.container.take();
     let (id, is_named) = match (&wanted.place, before.clone().or(said)) {
         (Place::Container(id), _) => (Some(id.clone()), true),
-        (Place::Auto, before) => (before, false),
+        (Place::Auto(_), before) => (before, false),
     };
     let found = match &id {
         None => None,
@@ -101,7 +101,12 @@ async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, b
                 "\n\nThe container of this conversation is gone: its variables and files too.",
             );
         }
-        let made = openai.containers.create("auto", Some(MINUTES)).await?;
+        let reach = match wanted.place {
+            Place::Auto(reach) => reach,
+            Place::Container(_) => Reach::Permitted,
+        };
+        let made = openai.containers.create_with("auto", Some(MINUTES), reach);
+        let made = made.await?;
         return Ok((made.id, false));
     };
     if let Some((response, stored)) = &previous {

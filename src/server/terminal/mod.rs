@@ -4,6 +4,7 @@
 mod code;
 mod document;
 mod files;
+mod notebooks;
 pub(super) mod state;
 
 use std::sync::Arc;
@@ -96,6 +97,26 @@ pub(super) fn routes(add: &mut Add<'_>) {
         post(files::write),
         vec![operation("post", "Open WebUI: write a file").body::<files::Written>()],
     );
+    add(
+        "/terminal/notebooks",
+        post(notebooks::open),
+        vec![operation("post", "Open WebUI: open a notebook").body::<notebooks::Which>()],
+    );
+    add(
+        "/terminal/notebooks/{id}",
+        get(notebooks::status).delete(notebooks::close),
+        vec![
+            read("Open WebUI: whether a cell of a notebook runs"),
+            operation("delete", "Open WebUI: end the kernel of a notebook"),
+        ],
+    );
+    add(
+        "/terminal/notebooks/{id}/execute",
+        post(notebooks::execute),
+        vec![
+            operation("post", "Open WebUI: run a cell of a notebook").body::<notebooks::Execute>(),
+        ],
+    );
 }
 
 async fn health() -> Json<Value> {
@@ -103,7 +124,7 @@ async fn health() -> Json<Value> {
 }
 
 async fn config() -> Json<Value> {
-    Json(json!({ "features": { "terminal": false, "notebooks": false, "system": true } }))
+    Json(json!({ "features": { "terminal": false, "notebooks": true, "system": true } }))
 }
 
 async fn system(State(shared): State<Arc<Shared>>) -> Json<Value> {
@@ -120,15 +141,20 @@ async fn system(State(shared): State<Arc<Shared>>) -> Json<Value> {
 
 /// The session of a chat: one of its own for each user and chat, so that nobody comes into another's by guessing.
 fn session_of(headers: &HeaderMap) -> String {
-    let of = |names: [&str; 2]| {
-        let mut values = names
-            .iter()
-            .filter_map(|name| headers.get(*name)?.to_str().ok());
-        values.find(|value| !value.is_empty())
-    };
-    let user = of(["x-user-id", "x-openwebui-user-id"]);
-    let chat = of(["x-session-id", "x-openwebui-chat-id"]);
-    state::name_of(user, chat)
+    let chat = either(headers, ["x-session-id", "x-openwebui-chat-id"]);
+    state::name_of(user_of(headers), chat)
+}
+
+/// The user that a request is for.
+fn user_of(headers: &HeaderMap) -> Option<&str> {
+    either(headers, ["x-user-id", "x-openwebui-user-id"])
+}
+
+fn either<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
+    let mut values = names
+        .iter()
+        .filter_map(|name| headers.get(*name)?.to_str().ok());
+    values.find(|value| !value.is_empty())
 }
 
 /// A [`Problem`] in Open Terminal's form.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::notebooks::Notebooks;
 use crate::app::SessionSettings;
 use crate::app::executor::{DEFAULT, Executor};
 use crate::app::registry::Registry;
@@ -15,6 +16,7 @@ const DIGEST: usize = 12;
 /// The server's part of it.
 pub(in crate::server) struct TerminalState {
     pub(super) executor: Executor,
+    pub(super) notebooks: Notebooks,
 }
 
 impl TerminalState {
@@ -25,6 +27,7 @@ impl TerminalState {
     ) -> Self {
         Self {
             executor: Executor::new(registry.clone(), settings.clone(), root.to_owned()),
+            notebooks: Notebooks::default(),
         }
     }
 }

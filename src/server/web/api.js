@@ -1,4 +1,4 @@
-// The server's routes, relative to the page, so that it can stand behind any prefix.
+// The server's routes. A server has a host, or a port, of its own: frames of outputs and the cookie know no prefix.
 
 export class Refused extends Error {
   constructor(status, { message, hint, reason, by } = {}) {
@@ -7,8 +7,8 @@ export class Refused extends Error {
   }
 }
 
-/** Called when the server wants a login. */
-export const auth = { lost: () => {} };
+/** `lost` is called when the server wants a login; `failed` says why one with the address's token was refused. */
+export const auth = { lost: () => {}, failed: null };
 
 export async function request(method, path, body, headers = {}) {
   const isJson = body !== undefined && !(body instanceof Blob) && !(body instanceof FormData);
@@ -48,12 +48,13 @@ export function routes(id) {
   return {
     base,
     snapshot: () => read(base),
+    end: () => request("DELETE", `${base}?${query({ as: NAME })}`),
     command: (command) => post(`${base}/commands`, { ...command, key: crypto.randomUUID?.() ?? String(Math.random()), as: NAME }),
     events: (after) => `api/${base}/events?${query({ after, as: NAME })}`,
     output: (cell, n, mime) => `api/${output(cell, n)}/${part(mime)}`,
     types: (cell, n) => read(output(cell, n)),
     html: (cell, n) => read(`${output(cell, n)}/html`),
-    variables: () => read(`${base}/variables`),
+    variables: (language) => read(`${base}/variables?${query({ language })}`),
     rows: (name, window) => read(`${frame(name)}?${query(window)}`),
     profile: (name, column) => read(`${frame(name)}/columns/${part(column)}`),
     exportFrame: (name, window) => `api/${frame(name)}/export?${query(window)}`,

@@ -106,7 +106,7 @@ const CodeCell = memo(({ live, cell, pending, language, first, view, onEdit, onF
     <${Code} source=${cell.source} language=${own} />
     ${status.reason && html`<p class="remark">${status.reason}</p>`}
     ${approval && html`<${Approval} live=${live} cell=${cell} findings=${approval.findings} why=${approval.reason} />`}
-    <${Outputs} live=${live} cell=${cell} first=${first} />
+    <${Outputs} live=${live} cell=${cell} language=${own} first=${first} />
     <${Made} live=${live} files=${cell.files} />
     ${pending?.request === "input" && html`<${Input} live=${live} pending=${pending} />`}
   </article>`;

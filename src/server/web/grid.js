@@ -17,7 +17,7 @@ const show = (value) => {
 const isNumber = (type) => /int|float|double|decimal|num|complex/i.test(type ?? "");
 
 function Histogram({ bins }) {
-  const counts = bins.map((bin) => (typeof bin === "number" ? bin : bin.count ?? bin[1] ?? 0));
+  const counts = bins.map((bin) => bin.count);
   const most = Math.max(1, ...counts);
   return html`<svg class="histogram" viewBox=${`0 0 ${counts.length * 10} 40`} preserveAspectRatio="none" role="img" aria-label=${`Histogram of ${counts.length} bins`}>
     ${counts.map((count, at) => html`<rect x=${at * 10 + 0.5} y=${40 - (count / most) * 40} width="9" height=${(count / most) * 40} />`)}</svg>`;
@@ -40,10 +40,7 @@ function Profile({ live, name, column, onClose }) {
     ${profile?.error && html`<p class="bad">${profile.error}</p>`}
     ${profile && html`<dl>${facts.map((key) => html`<dt>${key}</dt><dd>${shown(profile[key])}</dd>`)}</dl>`}
     ${profile?.histogram?.length > 0 && html`<${Histogram} bins=${profile.histogram} />`}
-    ${profile?.top?.length > 0 && html`<ol class="top">${profile.top.slice(0, 10).map((it) => {
-      const [value, count] = Array.isArray(it) ? it : [it.value, it.count];
-      return html`<li><span>${show(value)}</span><span class="quiet">${thousands(count)}</span></li>`;
-    })}</ol>`}
+    ${profile?.top?.length > 0 && html`<ol class="top">${profile.top.slice(0, 10).map(({ value, count }) => html`<li><span>${show(value)}</span><span class="quiet">${thousands(count)}</span></li>`)}</ol>`}
   </aside>`;
 }
 

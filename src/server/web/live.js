@@ -1,22 +1,23 @@
 // One session's stream, kept up: what is lost comes again by the id of the last item that was seen.
 
-import { Refused, post, routes } from "./api.js";
+import { post, routes } from "./api.js";
 import { apply, lastId, newSession } from "./store.js";
 
 const PATIENCE = [500, 1000, 2000, 5000];
 
 export class Live {
-  /** `onChange` is called at most once a frame. `onGone` when there is no such session. */
-  constructor(id, onChange, onGone) {
-    Object.assign(this, { id, onChange, onGone, session: newSession(), to: routes(id), tries: 0 });
-    /** `opening`, `live`, `lost` or `ended`. */
+  /** `onChange` is called at most once a frame. */
+  constructor(id, onChange) {
+    Object.assign(this, { id, onChange, session: newSession(), to: routes(id), tries: 0 });
+    /** `opening`, `live`, `lost` or `ended`; `why` says why. */
     this.state = "opening";
-    this.connect();
+    this.why = null;
     this.online = () => this.state === "lost" && this.again(0);
-    addEventListener("online", this.online);
+    this.connect();
   }
 
   connect() {
+    addEventListener("online", this.online);
     const source = (this.source = new EventSource(this.to.events(lastId(this.session))));
     source.onopen = () => { this.tries = 0; };
     source.onmessage = (message) => {
@@ -31,29 +32,37 @@ export class Live {
     };
   }
 
+  /** The stream broke off: the session is still there, or it has ended, or the server was started again. */
   async mend() {
-    this.become("lost");
     try {
       await this.to.snapshot();
       this.again(this.tries ? PATIENCE[1] : 0);
     } catch (error) {
-      if (error.status === 404 || error.status === 410) await this.resume();
+      const wasSeen = lastId(this.session) !== null;
+      if (this.state === "ended") return;
+      if (error.status === 410 || (error.status === 404 && !wasSeen)) return this.end(error);
+      this.become("lost");
+      if (error.status === 404) await this.resume();
       else if (error.status !== 401) this.again(PATIENCE[Math.min(this.tries, PATIENCE.length - 1)]);
     }
   }
 
-  /** The server was started again, or somebody ended the session: it goes on from what is on the disk. */
+  /** Goes on from what is on the disk: a server that was started again runs no session, and a person may want one that ended. */
   async resume() {
     try {
-      if (this.isEnding) throw new Refused(410);
       await post("sessions", { resume: this.id });
+      if (this.state === "ended") this.become("opening");
       this.again(0);
     } catch (error) {
-      if (error.status === 0) return this.again(PATIENCE[1]);
-      this.become("ended");
-      this.close();
-      this.onGone(error);
+      if (error.status === 0 && this.state === "lost") this.again(PATIENCE[1]);
+      else this.end(error);
     }
+  }
+
+  end(why) {
+    this.why = why;
+    this.close();
+    this.changed();
   }
 
   again(wait) {

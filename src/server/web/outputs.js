@@ -13,6 +13,9 @@ const TALLEST = 4000;
 const PICTURES = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml"];
 const DRAWN = /^text\/html$|^application\/(javascript|vnd\.(plotly|vega|vegalite|bokeh|holoviews|jupyter\.widget))|^text\/vnd\./;
 
+const BOKEH_LOAD = "application/vnd.bokehjs_load.v0+json";
+const BOKEH_EXEC = "application/vnd.bokehjs_exec.v0+json";
+
 const Coloured = ({ text }) => pieces(text).map(([part, style]) => style ? html`<span class=${style}>${part}</span>` : part);
 
 /** Text with its colours; of long text the beginning and the end. */
@@ -171,7 +174,7 @@ function frameName(source) {
   return /^([A-Za-z_]\w*)(\.(head|tail|sample)\(\d*\))?;?$/.exec(last)?.[1] ?? null;
 }
 
-function Bundle({ live, cell, n, item, isRunning, source, number }) {
+function Bundle({ live, cell, n, item, isRunning, source, language, number }) {
   const { data, metadata } = item.output;
   const [grid, setGrid] = useState(null);
   const far = (mime) => live.to.output(cell, n, mime);
@@ -184,7 +187,9 @@ function Bundle({ live, cell, n, item, isRunning, source, number }) {
   const picture = PICTURES.find((mime) => types.includes(mime));
   const isDrawn = types.some((mime) => DRAWN.test(mime));
   if (isDrawn && !(picture && !types.some((mime) => mime.startsWith("application/vnd")))) {
-    const table = types.includes("text/html") && item.output.output_type === "execute_result" ? frameName(source) : null;
+    // Only kernels of Python are asked for rows.
+    const isTable = language === "python" && types.includes("text/html") && item.output.output_type === "execute_result";
+    const table = isTable ? frameName(source) : null;
     return html`<${Rich} live=${live} cell=${cell} n=${n} rev=${item.rev} fallback=${picture ? html`<${Picture} ...${{ mime: picture, data: data[picture], bundle: data, far, number, metadata }} />` : asText} />
       ${table && (data["text/html"].large || String(data["text/html"]).includes("<table")) && html`<button type="button" class="link explore" onClick=${() => setGrid(table)}><${Icon} name="table" />Explore <code>${table}</code></button>`}
       ${grid && html`<${Grid} live=${live} name=${grid} onClose=${() => setGrid(null)} />`}`;
@@ -202,17 +207,21 @@ function Bundle({ live, cell, n, item, isRunning, source, number }) {
   return asText;
 }
 
-const Output = memo(({ live, cell, n, item, isRunning, source, number }) => {
+const Output = memo(({ live, cell, n, item, isRunning, source, language, number }) => {
   if (item.type === "text") return html`<${Text} item=${item} live=${isRunning} kind=${item.name} label=${item.name === "stderr" ? "Warnings and messages" : "Output"} />`;
   const { output } = item;
   if (output.output_type === "error") return html`<${Traceback} output=${output} />`;
   if (output.output_type === "stream") return html`<${Text} item=${{ shown: [output.text].flat().join("") }} kind="stdout" label="Output" />`;
   if (!output.data) return html`<p class="remark">(an output of a kind that is not known here)</p>`;
-  return html`<${Bundle} live=${live} cell=${cell} n=${n} item=${item} isRunning=${isRunning} source=${source} number=${number} />`;
+  return html`<${Bundle} live=${live} cell=${cell} n=${n} item=${item} isRunning=${isRunning} source=${source} language=${language} number=${number} />`;
 });
 
+const has = (item, mime) => item?.output?.data?.[mime] !== undefined;
+/** Bokeh's library, its banner, and the elements that a script draws into: they are in the frame of that script. */
+const isPartOfChart = (all, n) => has(all[n], BOKEH_LOAD) || (has(all[n], "text/html") && (has(all[n + 1], BOKEH_LOAD) || has(all[n + 1], BOKEH_EXEC)));
+
 /** All outputs of a cell. */
-export function Outputs({ live, cell, first }) {
+export function Outputs({ live, cell, language, first }) {
   if (!cell.outputs.length) return null;
   const isRunning = cell.status === "running";
   let number = first;
@@ -220,8 +229,9 @@ export function Outputs({ live, cell, first }) {
   const shown = cell.outputs.slice(0, most);
   return html`<div class="outputs">
     ${shown.map((item, n) => {
+      if (isPartOfChart(cell.outputs, n)) return null;
       const isPicture = item.output?.data && PICTURES.some((mime) => mime in item.output.data);
-      return html`<${Output} key=${n} live=${live} cell=${cell.id} n=${n} item=${item} rev=${item.rev} isRunning=${isRunning} source=${cell.source} number=${isPicture ? number++ : 0} />`;
+      return html`<${Output} key=${n} live=${live} cell=${cell.id} n=${n} item=${item} rev=${item.rev} isRunning=${isRunning} source=${cell.source} language=${language} number=${isPicture ? number++ : 0} />`;
     })}
     ${cell.outputs.length > most && html`<p class="remark">(${plural(cell.outputs.length - most, "output")} more in the notebook)</p>`}
     ${cell.cut && cell.whole !== "here" && html`<p class="remark">${size(cell.cut.bytes)} of output are not kept here${cell.whole.files ? html`; all of it is in <code>${cell.whole.files.beside_notebook}/</code>` : ""}</p>`}

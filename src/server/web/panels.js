@@ -1,11 +1,11 @@
 // What stands beside the conversation: variables, files, kernels, cost, history.
 
 import { Grid } from "./grid.js";
-import { Dialog, Icon, Tool, attempt, html, size, thousands, toast, useEffect, useRef, useState, when } from "./ui.js";
+import { Dialog, Icon, Tool, attempt, html, question, size, thousands, toast, useEffect, useRef, useState, when } from "./ui.js";
 
 const TABS = { variables: "Variables", files: "Files", kernels: "Kernels", cost: "Cost", history: "History" };
 
-export function Panel({ live, tab, setTab, onClose, onMention }) {
+export function Panel({ live, tab, sandbox, setTab, onClose, onMention }) {
   const Inside = { variables: Variables, files: Files, kernels: Kernels, cost: Cost, history: History }[tab];
   const keys = (event) => {
     const names = Object.keys(TABS);
@@ -18,7 +18,7 @@ export function Panel({ live, tab, setTab, onClose, onMention }) {
   return html`<aside class="panel" aria-label="Details">
     <div class="tabs"><div role="tablist" onKeyDown=${keys}>${Object.entries(TABS).map(([name, words]) => html`<button type="button" role="tab" id=${`tab-${name}`} aria-selected=${name === tab} aria-controls="tabpanel" tabindex=${name === tab ? 0 : -1} onClick=${() => setTab(name)}>${words}</button>`)}</div>
       <${Tool} icon="close" label="Close panel" onClick=${onClose} /></div>
-    <div class="panel-body" role="tabpanel" id="tabpanel" aria-labelledby=${`tab-${tab}`}><${Inside} live=${live} onMention=${onMention} /></div>
+    <div class="panel-body" role="tabpanel" id="tabpanel" aria-labelledby=${`tab-${tab}`}><${Inside} live=${live} sandbox=${sandbox} onMention=${onMention} /></div>
   </aside>`;
 }
 
@@ -36,14 +36,20 @@ function useAfterCode(live, ask, more = []) {
 }
 
 function Variables({ live }) {
-  const { value, error } = useAfterCode(live, live.to.variables);
+  const { kernels } = live.session;
+  const main = kernels[0]?.language;
+  const [language, setLanguage] = useState(main);
+  const { value, error } = useAfterCode(live, () => live.to.variables(language), [language]);
   const [grid, setGrid] = useState(null);
   const [filter, setFilter] = useState("");
-  const all = value?.variables ?? value ?? [];
-  const isFrame = (it) => /DataFrame|data\.frame|tbl|data\.table/i.test(it.type);
-  if (error && !value) return html`<p class="quiet pad">${error}</p>`;
-  if (value && all.length === 0) return html`<p class="quiet pad">Variables appear here once code has run.</p>`;
-  return html`${all.length > 8 && html`<input type="search" placeholder="Filter" aria-label="Filter variables" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}
+  const all = (!error && value) || [];
+  // Only kernels of Python are asked for rows.
+  const isFrame = (it) => (language ?? main) === "python" && it.type.includes("DataFrame");
+  return html`${kernels.length > 1 && html`<label class="pad line">Kernel <select value=${language} onChange=${(event) => setLanguage(event.target.value)}>
+      ${kernels.map((it) => html`<option value=${it.language}>${it.kernel}</option>`)}</select></label>`}
+    ${error && html`<p class="quiet pad">${error}</p>`}
+    ${!error && value?.length === 0 && html`<p class="quiet pad">Variables appear here once code has run.</p>`}
+    ${all.length > 8 && html`<input type="search" placeholder="Filter" aria-label="Filter variables" value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}
     <ul class="rows">${all.filter((it) => it.name.toLowerCase().includes(filter.toLowerCase())).map((it) => {
       const facts = [it.type, it.shape?.replaceAll("x", "×"), it.size != null ? `${thousands(it.size)} long` : null].filter(Boolean).join(" · ");
       const inside = html`<span class="row-head"><code>${it.name}</code><span class="quiet">${facts}</span></span>${it.preview && html`<span class="preview">${it.preview}</span>`}`;
@@ -75,7 +81,7 @@ function Files({ live, onMention }) {
   const [shown, setShown] = useState(null);
   const picker = useRef();
   const { value, error } = useAfterCode(live, () => live.to.files(path), [path, round, live.dropped]);
-  const all = [...(value?.files ?? value ?? [])].sort((a, b) => (a.kind === b.kind ? a.name.localeCompare(b.name) : a.kind === "directory" ? -1 : 1));
+  const all = [...(value ?? [])].sort((a, b) => (a.kind === b.kind ? a.name.localeCompare(b.name) : a.kind === "directory" ? -1 : 1));
   const at = (name) => (path ? `${path}/${name}` : name);
   const drop = (files) => attempt(async () => {
     await live.to.drop(files, path);
@@ -83,7 +89,7 @@ function Files({ live, onMention }) {
     onMention(files.map((it) => at(it.name)));
   });
   const remove = (name) => attempt(async () => {
-    if (!confirm(`Delete ${at(name)}?`)) return;
+    if (!(await question({ title: `Delete ${name}?`, text: `${at(name)} is removed from the workspace.`, yes: "Delete" }))) return;
     await live.to.removeFile(at(name));
     setRound(round + 1);
     toast(`${name} deleted`);
@@ -103,7 +109,12 @@ function Files({ live, onMention }) {
 
 const command = (live, value) => attempt(() => live.to.command(value));
 
-function Kernels({ live }) {
+export async function restart(live) {
+  const wanted = await question({ title: "Restart the kernel?", text: "All its variables are lost. The conversation stays.", yes: "Restart" });
+  if (wanted) command(live, { command: "restart_kernel" });
+}
+
+function Kernels({ live, sandbox }) {
   const { session } = live;
   return html`<ul class="rows">${session.kernels.map((it, at) => {
       const known = session.kernelStates[it.kernel];
@@ -114,10 +125,11 @@ function Kernels({ live }) {
     })}</ul>
     <div class="pad buttons">
       <button type="button" disabled=${session.turn === "idle"} onClick=${() => command(live, { command: "interrupt" })}>Interrupt</button>
-      <button type="button" onClick=${() => confirm("Start the kernel anew? All its variables are lost.") && command(live, { command: "restart_kernel" })}>Restart</button>
+      <button type="button" onClick=${() => restart(live)}>Restart</button>
       ${Object.values(session.kernelStates).some((it) => it.state === "busy") && html`<button type="button" onClick=${() => command(live, { command: "replace_kernel" })}>Go on in a new kernel</button>`}
     </div>
-    <fieldset class="pad"><legend>Code of the model</legend>${[["always", "Ask before it runs"], ["on-risk", "Ask if it might do what the sandbox does not stop"], ["never", "Run it without asking"]].map(([value, words]) => html`<label class="radio">
+    ${sandbox && html`<section class="pad"><h3>What code may do</h3><p class="quiet">${sandbox.replace(/^sandbox: /, "")}</p></section>`}
+    <fieldset class="pad"><legend>Code of the model</legend>${[["always", "Ask before it runs"], ["on-risk", "Ask if it might do harm"], ["never", "Run it without asking"]].map(([value, words]) => html`<label class="radio">
       <input type="radio" name="approval" checked=${session.approval === value} onChange=${() => command(live, { command: "set_approval", approval: value })} />${words}</label>`)}</fieldset>
     <p class="quiet pad">Notebook: <code>${session.notebook}</code></p>
     ${session.instructions.length > 0 && html`<p class="quiet pad">Instructions: ${session.instructions.join(", ")}</p>`}`;

@@ -1,8 +1,8 @@
 // The list of sessions, and the page on which one begins.
 
-import { post, read, request, routes, written } from "./api.js";
+import { post, read, routes, written } from "./api.js";
 import { Composer } from "./composer.js";
-import { Icon, Tool, attempt, html, size, toast, useEffect, useRef, useState, when } from "./ui.js";
+import { Icon, Tool, attempt, html, keep, kept, size, toast, useEffect, useRef, useState, when } from "./ui.js";
 
 export const open = (id) => { location.hash = id ? `#/s/${encodeURIComponent(id)}` : "#/"; };
 export const resume = (id) => attempt(async () => open((await post("sessions", { resume: id })).id));
@@ -38,9 +38,9 @@ export function Sidebar({ list, current, onPick, theme, setTheme, onEnded }) {
   const [filter, setFilter] = useState("");
   const fits = (it) => title(it).toLowerCase().includes(filter.toLowerCase());
   const end = (it) => attempt(async () => {
-    await request("DELETE", `sessions/${encodeURIComponent(it.id)}`);
+    await routes(it.id).end();
     toast("Session ended; it can be resumed");
-    onEnded(it.id);
+    onEnded();
   });
   const stored = list.stored.filter(fits);
   return html`<nav class="sidebar" aria-label="Sessions">
@@ -68,18 +68,39 @@ const EXAMPLES = [
   ["Explain by example", "Show with a small experiment how the mean and the median react to outliers, with a chart."],
 ];
 
+const ASKS = {
+  always: "You are asked before any code of the model runs.",
+  "on-risk": "You are asked before code of the model that might do harm.",
+  never: "Code of the model runs without asking you.",
+};
+const CONFINES = {
+  full: "Code is not confined: it can do all that the server's user may.",
+  gateway: "Code runs at a gateway, outside this machine's sandbox.",
+  "not-ours": "Code runs in a kernel that was there before, without a sandbox.",
+};
+
+/** What code may do in new sessions, as the server says it. */
+function Facts({ about }) {
+  const { kind, words } = about.sandbox;
+  const isSafe = kind === "confined";
+  return html`<ul class="facts" aria-label="What code may do"><li class=${isSafe ? "" : "warn"}>${CONFINES[kind] ?? (isSafe ? `Code runs in a sandbox: ${words}.` : `${words}.`)}</li>
+    <li class=${about.approval === "never" && !isSafe ? "warn" : ""}>${ASKS[about.approval]}</li></ul>`;
+}
+
 /** Where a session begins, and what tells a newcomer what this is. */
-export function Home({ dropped, onDropped, isFirst }) {
+export function Home({ dropped, onDropped }) {
   const [models, setModels] = useState(null);
   const [kernels, setKernels] = useState([]);
-  const [model, setModel] = useState(localStorage.getItem("sponde.model") ?? "");
+  const [about, setAbout] = useState(null);
+  const [model, setModel] = useState(kept("model", ""));
   const [kernel, setKernel] = useState("");
   const [draft, setDraft] = useState(null);
   const [mode, setMode] = useState("ask");
   const picker = useRef();
   useEffect(() => {
     read("models").then((it) => { setModels(it); if (it.length === 0) setMode("code"); }, () => {});
-    read("kernels").then((it) => setKernels(it.kernels ?? it), () => {});
+    read("kernels").then(setKernels, () => {});
+    read("about").then(setAbout, () => {});
   }, []);
   const start = async (text, what) => {
     const { id, notices } = await post("sessions", { ...(model ? { model } : {}), ...(kernel ? { kernel } : {}) });
@@ -94,13 +115,13 @@ export function Home({ dropped, onDropped, isFirst }) {
     open(id);
     await to.command(written(what === "code" ? text : words, what));
   };
-  const choose = (value) => { setModel(value); localStorage.setItem("sponde.model", value); };
+  const choose = (value) => { setModel(value); keep("model", value); };
   const chooser = (label, value, set, options) => options.length > 0 && html`<label class="choose"><span class="hidden">${label}</span>
     <select value=${value} aria-label=${label} onChange=${(event) => set(event.target.value)}><option value="">${`Default ${label.toLowerCase()}`}</option>
     ${options.map((it) => html`<option value=${it.name} disabled=${it.available === false}>${it.display_name ?? it.name}</option>`)}</select></label>`;
   return html`<main class="home" id="main" tabindex="-1"><div class="home-in">
     <h1>What would you like to find out?</h1>
-    <p class="lead">Ask in plain words. A model writes code, a Jupyter kernel on this machine runs it in a sandbox, and the conversation is a notebook that you keep.</p>
+    <p class="lead">Ask in plain words. A model writes code, a Jupyter kernel runs it, and the conversation is a notebook that you keep.</p>
     <${Composer} draft=${draft} mode=${mode} setMode=${setMode} placeholder="Ask about your data, or drop a file" onSend=${start} onFiles=${onDropped.add} isBusy=${false}>
       ${chooser("Model", model, choose, models ?? [])}${chooser("Kernel", kernel, setKernel, kernels)}
     <//>
@@ -110,7 +131,7 @@ export function Home({ dropped, onDropped, isFirst }) {
     <div class="examples" hidden=${models?.length === 0}>${EXAMPLES.map(([name, text]) => html`<button type="button" onClick=${() => { setMode("ask"); setDraft({ text }); }}><b>${name}</b><span>${text}</span></button>`)}</div>
     <button type="button" class="drop" onClick=${() => picker.current.click()}><${Icon} name="up" /><span>Drop files here, or choose them. They are copied into the session's workspace.</span></button>
     <input ref=${picker} type="file" multiple hidden onChange=${(event) => { onDropped.add([...event.target.files]); event.target.value = ""; }} />
-    ${isFirst && html`<ul class="facts"><li>Code writes only in the session's directory.</li><li>You are asked before it does what the sandbox does not stop.</li><li>The page talks to this machine only.</li></ul>`}
+    ${about && html`<${Facts} about=${about} />`}
   </div></main>`;
 }
 

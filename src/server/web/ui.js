@@ -31,12 +31,11 @@ const PATHS = {
 
 export const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
 
-/** HTML that the server made safe. Its styles, which are harmless by then, are set by script: the page's policy allows no others. */
+/** HTML that the server made safe. Its styles, harmless by then, are `data-style`: the page's policy allows no others. */
 export const Safe = memo(({ text, ...rest }) => {
   const box = useRef();
   useLayoutEffect(() => {
-    // The server quotes every attribute and writes no `<` in text.
-    const made = new DOMParser().parseFromString(text.replace(/(<[a-z][^<>]*?) style="/g, '$1 data-style="'), "text/html");
+    const made = new DOMParser().parseFromString(text, "text/html");
     box.current.replaceChildren(...made.body.childNodes);
     for (const link of box.current.querySelectorAll("a[href]")) Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
     for (const it of box.current.querySelectorAll("[data-style]")) {
@@ -77,11 +76,14 @@ export function Menu({ label, icon, items, text }) {
     addEventListener("pointerdown", away);
     return () => removeEventListener("pointerdown", away);
   }, [open]);
+  // Whatever it opens gives the focus back to what had it.
+  const shut = () => { box.current.firstChild.focus(); setOpen(false); };
   const keys = (event) => {
     const all = [...box.current.querySelectorAll("[role=menuitem]")];
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (open && step) all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
-    else if (open && event.key === "Escape") { setOpen(false); box.current.firstChild.focus(); } else return;
+    else if (open && event.key === "Escape") shut();
+    else return;
     event.preventDefault();
     event.stopPropagation();
   };
@@ -89,10 +91,41 @@ export function Menu({ label, icon, items, text }) {
     <button type="button" class="tool" aria-haspopup="menu" aria-expanded=${open} aria-label=${label} title=${label} onClick=${() => setOpen(!open)}>
       <${Icon} name=${icon} />${text}</button>
     ${open && html`<div role="menu" aria-label=${label}>${items.filter(Boolean).map((item) => item.href
-      ? html`<a role="menuitem" href=${item.href} download onClick=${() => setOpen(false)}>${item.text}</a>`
-      : html`<button type="button" role="menuitem" disabled=${item.disabled} onClick=${() => { setOpen(false); item.act(); }}>${item.text}</button>`)}</div>`}
+      ? html`<a role="menuitem" href=${item.href} download onClick=${shut}>${item.text}</a>`
+      : html`<button type="button" role="menuitem" disabled=${item.disabled} onClick=${() => { shut(); item.act(); }}>${item.text}</button>`)}</div>`}
   </div>`;
 }
+
+// ---- questions before something is done
+
+let asked = null;
+let askedChanged = () => {};
+/** Asks a person: `{title, text, yes}`, and with `field` for a word. The answer is null if it is to be left. */
+export const question = (what) => new Promise((resolve) => {
+  asked = { ...what, resolve };
+  askedChanged();
+});
+export function Question() {
+  const [, draw] = useState(0);
+  const form = useRef();
+  useEffect(() => { askedChanged = () => draw((n) => n + 1); }, []);
+  useEffect(() => form.current?.querySelector("input, .primary").focus(), [asked]);
+  if (!asked) return null;
+  const { title, text, yes, field, resolve } = asked;
+  const end = (answer) => { asked = null; askedChanged(); resolve(answer); };
+  const send = (event) => {
+    event.preventDefault();
+    end(field ? event.target.word.value.trim() || null : true);
+  };
+  return html`<${Dialog} title=${title} onClose=${() => end(null)}><form class="question" ref=${form} onSubmit=${send}>
+    ${text && html`<p>${text}</p>`}${field && html`<label>${field}<input name="word" autocomplete="off" required /></label>`}
+    <div class="buttons"><span class="space"></span><button type="button" onClick=${() => end(null)}>Cancel</button>
+    <button type="submit" class="primary">${yes}</button></div></form><//>`;
+}
+
+export const kept = (name, fallback) => localStorage.getItem(`sponde.${name}`) ?? fallback;
+export const keep = (name, value) => localStorage.setItem(`sponde.${name}`, value);
+export const isNarrow = () => matchMedia("(max-width: 60rem)").matches;
 
 export const thousands = (number) => Number(number).toLocaleString("en");
 export const size = (bytes) => {

@@ -1,7 +1,7 @@
-//! Files that make something run, or are followed, when a person uses the directory later: code in the sandbox can write
-//! them, and what they lead to is not confined.
+//! Files that something runs or follows when a person uses the directory later. Code in the sandbox can write them, and
+//! whatever they start is not confined.
 
-/// Whole names, of files or directories, and what happens with them.
+/// Exact names of files or directories, and what happens with them.
 const NAMES: &[(&[&str], &str)] = &[
     (
         &["sitecustomize.py", "usercustomize.py"],
@@ -117,7 +117,7 @@ const NAMES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Ends of names.
+/// File name suffixes.
 const ENDINGS: &[(&str, &str)] = &[
     (
         ".pth",
@@ -128,7 +128,7 @@ const ENDINGS: &[(&str, &str)] = &[
     (".service", "starts a program when systemd is given it"),
 ];
 
-/// What makes the file or directory at `path` run, or be followed, later. A part of the path counts as well as its end.
+/// What will run or follow the file or directory at `path` later. Every path component is checked.
 pub fn runs_later(path: &str) -> Option<&'static str> {
     let parts = || path.split('/').filter(|part| !part.is_empty());
     let last = parts().next_back()?;
@@ -138,7 +138,7 @@ pub fn runs_later(path: &str) -> Option<&'static str> {
         found.map(|(_, why)| *why)
     };
     let is_config = last.starts_with("jupyter_") && last.ends_with("_config.py");
-    // Directories that a file is in say more than its name.
+    // A parent directory's name says more than the file's own.
     let by_name = parts().find_map(of_name);
     let by_end = || {
         let mut all = ENDINGS.iter();

@@ -1,7 +1,7 @@
-//! What differs at every run is made equal: memory addresses, timings, names of temporary files, colours.
+//! Normalises what varies between runs: memory addresses, timings, temporary file names, colours.
 //!
-//! What looks like data stays, dates and times of day too: whether they matter only the person knows, who can name
-//! more in a file of regular expressions (nbval's format).
+//! Anything that looks like data stays, including dates and times of day: only the person knows whether they matter,
+//! and can add patterns in a file of regular expressions (nbval's format).
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::session::summarize::plain;
 
-/// In every text: what, and what it becomes. The reasons are in docs/run.md.
+/// Applied to every text: pattern and replacement. docs/run.md gives the reasons.
 const ALWAYS: [(&str, &str); 11] = [
     (r"\b0x[0-9a-fA-F]{6,}\b", "0x…"),
     (r"/[^\s'\x22]*ipykernel_[0-9]+/[0-9]+\.py", "ipykernel.py"),
@@ -24,19 +24,19 @@ const ALWAYS: [(&str, &str); 11] = [
         r"(?m)^.*( per loop \(mean ± std\. dev\. of [^)]*\))$",
         "…${1}",
     ),
-    // A warning's file and line: where a package is installed, and which line of it speaks.
+    // File and line of a warning depend on where and which version of the package is installed.
     (r"(?m)^\S+\.py:[0-9]+: (\w*Warning: )", "….py: ${1}"),
     // tqdm: elapsed, remaining and rate.
     (r"\[[0-9:]+<[^\]\n]*\]", "[…]"),
-    // What stands beside a picture, which is compared.
+    // The text beside a picture; the picture itself is compared.
     (r"<Figure size [0-9.]+x[0-9.]+ with", "<Figure with"),
     (r"(?m)[ \t]+$", ""),
 ];
 
-/// In HTML besides: the identifiers of styled frames.
+/// Also applied to HTML: identifiers of styled frames.
 const HTML: [(&str, &str); 1] = [(r"\bT_[0-9a-f]{5,}", "T_…")];
 
-/// In SVG besides: identifiers that are made anew, and the date that matplotlib writes.
+/// Also applied to SVG: generated identifiers and matplotlib's date.
 const SVG: [(&str, &str); 2] = [
     (r"<dc:date>[^<]*</dc:date>", "<dc:date>…</dc:date>"),
     (r"\b([a-zA-Z]?)[0-9a-f]{10,}\b", "${1}…"),
@@ -46,7 +46,7 @@ static COMPILED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| compile(&ALWAYS
 static COMPILED_HTML: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| compile(&HTML));
 static COMPILED_SVG: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| compile(&SVG));
 
-/// A test compiles all of them.
+/// A test checks that every pattern compiles.
 fn compile(table: &[(&str, &'static str)]) -> Vec<(Regex, &'static str)> {
     table
         .iter()
@@ -54,7 +54,7 @@ fn compile(table: &[(&str, &'static str)]) -> Vec<(Regex, &'static str)> {
         .collect()
 }
 
-/// What is made equal before texts are compared: our own list, and what a person adds.
+/// Replacements made before texts are compared: the built-in ones and the person's.
 #[derive(Debug, Clone, Default)]
 pub struct Sanitizer {
     more: Vec<(Regex, String)>,
@@ -63,27 +63,27 @@ pub struct Sanitizer {
 /// Why a file of regular expressions cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SanitizerError {
-    /// One of them is none.
+    /// A line is not a valid regular expression.
     #[error("line {line}: {error}")]
     Pattern {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The regex error.
         error: regex::Error,
     },
     /// A `regex:` is not followed by its `replace:`.
     #[error("line {line}: a line `replace: ..` must follow")]
     NoReplacement {
-        /// The line of the `regex:`, from 1.
+        /// The line number of the `regex:`, from 1.
         line: usize,
     },
-    /// There is nothing in it.
-    #[error("it has no line `regex: ..`")]
+    /// The file has no patterns.
+    #[error("the file has no `regex: ..` line")]
     Empty,
 }
 
 impl Sanitizer {
-    /// Reads nbval's `--nbval-sanitize-with` file: lines `regex: ..`, each followed by `replace: ..`.
+    /// Parses nbval's `--nbval-sanitize-with` file: lines `regex: ..`, each followed by `replace: ..`.
     ///
     /// # Errors
     /// [`SanitizerError`].
@@ -101,7 +101,7 @@ impl Sanitizer {
                 .next()
                 .and_then(|(_, next)| next.strip_prefix("replace:"))
                 .ok_or(SanitizerError::NoReplacement { line })?;
-            // Python writes groups as `\1`.
+            // Python writes group references as `\1`.
             let by = by.strip_prefix(' ').unwrap_or(by).replace('$', "$$");
             more.push((regex, python_groups(&by)));
         }
@@ -111,7 +111,7 @@ impl Sanitizer {
         Ok(Self { more })
     }
 
-    /// Text as it is compared.
+    /// Normalises `text` for comparison.
     pub(super) fn text(&self, text: &str) -> String {
         let mut text = plain(text);
         for (regex, by) in &self.more {
@@ -124,7 +124,7 @@ impl Sanitizer {
     }
 }
 
-/// Text of a MIME type, without the identifiers that HTML and SVG have anew at every run.
+/// Normalises text of a MIME type, dropping the identifiers that HTML and SVG generate on every run.
 pub(super) fn markup(mime: &str, text: &str) -> String {
     let mut text = text.to_owned();
     let table: &[(Regex, &str)] = match mime {
@@ -144,7 +144,7 @@ fn replace(text: &mut String, regex: &Regex, by: &str) {
     }
 }
 
-/// `\1` as `${1}`.
+/// Converts `\1` to `${1}`.
 fn python_groups(by: &str) -> String {
     let mut out = String::with_capacity(by.len());
     let mut chars = by.chars().peekable();
@@ -216,7 +216,7 @@ mod tests {
             error("regex: a\n"),
             "line 1: a line `replace: ..` must follow"
         );
-        assert_eq!(error("nothing"), "it has no line `regex: ..`");
+        assert_eq!(error("nothing"), "the file has no `regex: ..` line");
         assert!(error("\nregex: (\nreplace: x\n").starts_with("line 2: "));
     }
 }

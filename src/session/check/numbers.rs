@@ -1,4 +1,4 @@
-//! Texts that are the same but for small differences of their numbers.
+//! Compares texts whose numbers may differ slightly.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,8 @@ use regex::Regex;
 static NUMBER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").ok());
 
-/// Whether the texts have the same words, and numbers that differ by at most `tolerance * max(1, |a|, |b|)`. A number
-/// that has become longer moves what stands after it, so any white space equals any other, and rules of `-`, `=`, `─`
-/// equal longer ones.
+/// Whether the texts have the same words, and numbers that differ by at most `tolerance * max(1, |a|, |b|)`. A longer
+/// number shifts what follows it, so any white space equals any other, and rules of `-`, `=`, `─` match at any length.
 pub(super) fn same_numbers(a: &str, b: &str, tolerance: f64) -> bool {
     let Some(number) = NUMBER.as_ref() else {
         return false;
@@ -53,7 +52,7 @@ fn same_words(a: &str, b: &str) -> bool {
     a == b || squeezed(a).eq(squeezed(b))
 }
 
-/// The characters, runs of white space as one space and rules as one line.
+/// The characters, with runs of white space as one space and rules as one line.
 fn squeezed(text: &str) -> impl Iterator<Item = char> {
     let mut last = None;
     text.chars()

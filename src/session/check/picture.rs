@@ -1,30 +1,31 @@
-//! How far two pictures are apart, as a person sees them.
+//! Perceptual distance between two pictures.
 //!
-//! Both are laid on white, made small, and compared in windows by structural similarity (Wang et al. 2004), in brightness
-//! and in colour. Only windows in which something is drawn count, for a plot is mostly paper, and of these the worst
-//! part: a title or one bar is little of a picture. A window may lie a pixel aside, as it does with other fonts.
+//! Both are put on white, scaled down and compared window by window with structural similarity (Wang et al. 2004), in
+//! brightness and in colour. Only windows with something drawn count, because a plot is mostly blank, and of these only
+//! the worst, because a title or one bar is a small part of a picture. A window may be shifted by a pixel, as it is
+//! with other fonts.
 
 use image::imageops::FilterType;
 use image::{DynamicImage, RgbaImage};
 
 use crate::session::summarize::decoded;
 
-/// The longer side that both get.
+/// Both pictures are scaled to this longer side.
 const SIDE: u32 = 320;
-/// Sides of a window, and how far the next one is.
+/// Side of a window, and the step between windows.
 const WINDOW: usize = 8;
 const STEP: usize = 4;
-/// A window whose grey values spread, or differ between the pictures, by less is paper.
+/// A window is blank if its spread of grey values and the difference of the pictures' means are below this.
 const PAPER: f64 = 2.0;
-/// How far a window may lie aside.
+/// Maximum shift of a window in pixels.
 const ASIDE: isize = 1;
-/// This part of the windows counts, the worst: one of so many.
+/// Only the worst 1/n of the windows counts.
 const WORST: usize = 25;
-/// Sides may differ by this factor: a label that is a pixel wider makes a tight figure wider.
+/// Aspect ratios may differ by this factor: a label that is a pixel wider makes a tight figure wider.
 const ASPECT: f64 = 1.05;
 
-/// How much the part differs that differs most: 0 for the same picture, 1 for nothing in common, for another shape, or
-/// for something that is no picture.
+/// The difference in the worst part: 0 for equal pictures, 1 for nothing in common, different shapes, or data that is
+/// not a picture.
 pub fn distance(a: &[u8], b: &[u8]) -> f64 {
     if a == b {
         return 0.0;
@@ -55,20 +56,19 @@ fn stretch(a: u32, b: u32) -> f64 {
     f64::from(a.max(1)) / f64::from(b.max(1))
 }
 
-/// The pixels, if they are that and not too many.
+/// Decodes a picture; `None` if it is invalid or too large.
 fn decode(bytes: &[u8]) -> Option<RgbaImage> {
     decoded(bytes).map(|(image, _)| image.to_rgba8())
 }
 
-/// One channel of a small picture.
+/// One channel of a scaled-down picture.
 struct Grey {
     width: usize,
     values: Vec<f64>,
 }
 
 impl Grey {
-    /// Brightness, and two differences of colours: a line that turned from blue to red of the same brightness has
-    /// changed.
+    /// Brightness and two colour differences: a line that turned from blue to red at equal brightness has changed.
     fn of(image: &RgbaImage, width: u32, height: u32) -> [Self; 3] {
         let small = DynamicImage::ImageRgba8(image.clone())
             .resize_exact(width, height, FilterType::Triangle)
@@ -104,7 +104,7 @@ impl Grey {
     }
 }
 
-/// The mean dissimilarity of the worst windows in which something is drawn.
+/// Mean dissimilarity of the worst non-blank windows.
 fn differing(a: &Grey, b: &Grey) -> f64 {
     let last = |length: usize| length.saturating_sub(WINDOW);
     let mut drawn = Vec::new();
@@ -123,7 +123,7 @@ fn differing(a: &Grey, b: &Grey) -> f64 {
     drawn.iter().sum::<f64>() / f64::from(u32::try_from(worst).unwrap_or(u32::MAX))
 }
 
-/// How far the window of `a` is from the nearest of those around the same place of `b`.
+/// Distance of a window of `a` from the most similar one near the same place in `b`.
 fn nearest(a: &Grey, b: &Grey, x: usize, y: usize, one: &Moments) -> f64 {
     let mut best = -1.0_f64;
     for aside_y in -ASIDE..=ASIDE {
@@ -179,7 +179,7 @@ fn covariance(pairs: impl Iterator<Item = (f64, f64)>, a: &Moments, b: &Moments)
 
 /// Structural similarity of two windows, from -1 to 1.
 fn similarity(a: &Moments, b: &Moments, covariance: f64) -> f64 {
-    // The constants of the paper, for values up to 255.
+    // The constants from the paper, for values up to 255.
     let (c1, c2) = ((0.01_f64 * 255.0).powi(2), (0.03_f64 * 255.0).powi(2));
     let light = (2.0 * a.mean * b.mean + c1) / (a.mean.powi(2) + b.mean.powi(2) + c1);
     let structure = (2.0 * covariance + c2) / (a.variance + b.variance + c2);
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use image::{ImageFormat, Rgba};
 
-    /// A plot of sorts: a frame, and bars of these heights and this colour.
+    /// A minimal plot: a frame, and bars of these heights and this colour.
     fn bars(heights: &[u32], colour: [u8; 3], nudge: u32) -> Vec<u8> {
         let [red, green, blue] = colour;
         let mut image = RgbaImage::from_pixel(640, 480, Rgba([255, 255, 255, 255]));

@@ -1,4 +1,4 @@
-//! Outputs that are the same, and outputs that are not.
+//! Outputs that compare equal, and outputs that do not.
 
 use serde_json::{Map, json};
 

@@ -1,9 +1,9 @@
-//! Which files code wrote, as far as its source says: names in calls that are known to write.
+//! Files that code wrote, found from its source: string arguments of calls known to write.
 
 use super::super::transcript::{Cell, CodeStatus};
 use crate::kernel::Verdict;
 
-/// Calls whose first string is a file that they write: pandas, polars, matplotlib, Plotly, NumPy, R.
+/// Calls whose first string is the file they write: pandas, polars, matplotlib, Plotly, NumPy, R.
 const WRITERS: [&str; 22] = [
     "to_csv(",
     "to_excel(",
@@ -29,7 +29,8 @@ const WRITERS: [&str; 22] = [
     "ggsave(",
 ];
 
-/// The files that the cells' code wrote, in the order of their first writing. Code that failed may have written too.
+/// Files that the cells' code wrote, in order of first writing. Code that failed counts, because it may have written
+/// too.
 pub fn written(cells: &[Cell]) -> Vec<String> {
     let mut files = Vec::new();
     for cell in cells {
@@ -77,7 +78,7 @@ fn in_source(source: &str) -> Vec<String> {
         let name = name.lines().next().unwrap_or_default().trim();
         found.push((at, name.trim_start_matches("-a ").to_owned()));
     }
-    // `Path('x').write_text(..)`: the string stands before the call.
+    // In `Path('x').write_text(..)` the string precedes the call.
     for writer in ["write_text(", "write_bytes("] {
         for (at, _) in source.match_indices(writer) {
             let before = source.get(..at).unwrap_or_default();
@@ -89,7 +90,7 @@ fn in_source(source: &str) -> Vec<String> {
     found.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The first string literal before the end of the line or of the call, and what follows it.
+/// The first string literal before the end of the line or call, and the text after it.
 fn first_string(text: &str) -> Option<(&str, &str)> {
     let line = text.lines().next()?;
     let start = line.find(['\'', '"'])?;

@@ -1,4 +1,4 @@
-//! What to compact: pure, from the weights of the conversation's pieces.
+//! Decides what to compact, from the weights of the conversation's parts. Pure.
 
 use super::super::context::{self, Exchange};
 use super::super::summarize::Budget;
@@ -6,27 +6,27 @@ use super::super::transcript::{Cell, CellKind, Transcript};
 use crate::llm::types::{Message, Part};
 use crate::session::sent::folded;
 
-/// How prompts are weighed.
+/// How prompts are measured.
 #[derive(Clone, Copy)]
 pub struct Scale<'a> {
-    /// The weight of messages, in units of its own; the sum of parts weighs as much as the whole.
+    /// The weight of messages, in arbitrary units. Additive: parts weigh together what the whole does.
     pub weigh: &'a dyn Fn(&[Message]) -> u64,
-    /// The tokens of a whole prompt of that weight.
+    /// Converts the weight of a whole prompt to tokens.
     pub tokens: &'a dyn Fn(u64) -> u64,
-    /// The weight of what is no message: system prompt and tools.
+    /// The weight of the system prompt and the tools.
     pub fixed: u64,
 }
 
-/// Why there shall be room.
+/// Why to compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// The next prompt may be too long: do what is enough.
+    /// The next prompt may be too long: compact as little as suffices.
     Space,
-    /// It was asked for, or what is enough was not enough: summarise.
+    /// Compaction was requested, or the cheaper step did not suffice: summarise.
     Summary,
 }
 
-/// What becomes of the cells.
+/// What replaces the cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionKind {
     /// Outputs and pictures become notes.
@@ -38,28 +38,28 @@ pub enum CompactionKind {
 /// What to compact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The last cell that is compacted.
+    /// Id of the last compacted cell.
     pub through: String,
-    /// What becomes of these cells.
+    /// What replaces these cells.
     pub kind: CompactionKind,
-    /// How many cells it is about.
+    /// Number of compacted cells.
     pub cells: usize,
-    /// How many pictures go.
+    /// Number of pictures dropped.
     pub pictures: usize,
-    /// Tokens of the prompt before.
+    /// Tokens of the prompt before compaction.
     pub before: u64,
-    /// Weight of what stays, without the compaction's own words.
+    /// Weight of what remains, without the compaction's own text.
     pub kept: u64,
 }
 
-/// The newest part of the conversation stays as it is, up to this share of the limit.
+/// The newest part of the conversation is kept, up to 1/n of the limit.
 const TAIL: u64 = 5;
-/// Notes are enough if they bring the prompt below this many tenths of the limit ..
+/// Notes suffice if they bring the prompt below this many tenths of the limit ..
 const ENOUGH: u64 = 7;
-/// .. and save at least this share of it: else the next compaction would come at once.
+/// .. and save at least 1/n of it; otherwise the next compaction would follow at once.
 const WORTH: u64 = 5;
 
-/// What to compact so that the prompt has well below `limit` tokens; `None` if nothing can be.
+/// What to compact so that the prompt fits well below `limit` tokens; `None` if nothing can be compacted.
 pub fn plan(
     transcript: &Transcript,
     tool: &str,
@@ -115,8 +115,8 @@ pub fn plan(
     })
 }
 
-/// How many of the newest stay: as many as have the weight, and the very newest, which the model may not have seen yet,
-/// if it leaves room for a summary.
+/// Number of newest exchanges to keep: as many as fit in `room`. The very last one, which the model may not have seen
+/// yet, is kept if that leaves room for a summary.
 fn newest(weights: &[u64], room: u64) -> usize {
     let mut sum = 0;
     let fit = weights
@@ -160,7 +160,7 @@ fn has_output(cell: &Cell) -> bool {
     matches!(cell.kind, CellKind::Code(_) | CellKind::Reading(_))
 }
 
-/// The messages of an exchange as they are when its outputs are notes.
+/// The messages of an exchange after its outputs became notes.
 fn without_outputs(exchange: &Exchange<'_>) -> Vec<Message> {
     let fresh = !exchange.is_folded && exchange.cells.iter().any(has_output);
     let mut messages = exchange.messages.clone();
@@ -195,7 +195,7 @@ mod tests {
         said: None,
     };
 
-    /// Questions with one cell and an answer each; a cell's output has so many bytes.
+    /// One question, one cell and one answer for each output size in bytes.
     fn transcript(outputs: &[usize]) -> Transcript {
         let mut transcript = Transcript::default();
         for (n, &bytes) in outputs.iter().enumerate() {

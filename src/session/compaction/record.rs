@@ -1,4 +1,4 @@
-//! What a compaction is: a cell of the transcript, and its metadata in a notebook.
+//! A compaction as a transcript cell and as notebook metadata.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub enum Measure {
 }
 
 impl Compaction {
-    /// For people.
+    /// The title, for people.
     pub(in crate::session) fn title(&self) -> String {
         format!(
             "Compacted for the model: {} to {} tokens",
@@ -62,7 +62,7 @@ impl Writer {
     }
 }
 
-/// What a notebook says of a compaction.
+/// The notebook metadata of a compaction.
 pub(in crate::session) fn metadata(compaction: &Compaction) -> Map<String, Value> {
     let mut ours = Map::new();
     let mut put = |key: &str, value: Value| ours.insert(key.to_owned(), value);
@@ -83,7 +83,7 @@ pub(in crate::session) fn metadata(compaction: &Compaction) -> Map<String, Value
     ours
 }
 
-/// The way back from [`metadata`].
+/// Reads a compaction back from [`metadata`].
 pub(in crate::session) fn of_metadata(ours: &Value) -> Option<Compaction> {
     let text = |key: &str| ours.get(key)?.as_str();
     let number = |key: &str| ours.get(key).and_then(Value::as_u64).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What was done, said by rules: for a model that cannot summarise, or did not.
+//! Rule-based summaries, for models that cannot summarise or did not.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use crate::kernel::Verdict;
 use crate::llm::types::Part;
 use crate::session::sent::folded;
 
-/// What was done in `cells` up to the one named `through`, a line a step, in at most about `limit` bytes. Begins with
-/// what an earlier summary says.
+/// What was done in `cells` up to the one named `through`, one line per step, in at most about `limit` bytes. Starts
+/// with the text of an earlier summary.
 pub fn work_so_far(cells: &[Cell], through: &str, limit: usize) -> String {
     let (earlier, cells) = since_summary(cells, through);
     let mut text = String::new();
@@ -43,8 +43,8 @@ pub fn work_so_far(cells: &[Cell], through: &str, limit: usize) -> String {
     text.trim_end().to_owned()
 }
 
-/// The conversation up to the cell named `through` as text, its outputs as notes, in at most about `limit` bytes.
-/// Begins with what an earlier summary says.
+/// The conversation up to the cell named `through` as text with outputs as notes, in at most about `limit` bytes.
+/// Starts with the text of an earlier summary.
 pub fn as_text(cells: &[Cell], through: &str, limit: usize) -> String {
     let (earlier, cells) = since_summary(cells, through);
     let mut text = String::new();
@@ -79,7 +79,7 @@ pub fn as_text(cells: &[Cell], through: &str, limit: usize) -> String {
     head_and_tail(text.trim_end(), limit)
 }
 
-/// What the latest summary says was done, and the cells from those that it stands for to the one named `through`.
+/// The work text of the latest summary, and the cells after those it replaces, up to the one named `through`.
 fn since_summary<'a>(cells: &'a [Cell], through: &str) -> (&'a str, &'a [Cell]) {
     let after = |id: &str| cells.iter().position(|cell| cell.id == id).map(|at| at + 1);
     let summary = cells.iter().rev().find_map(|cell| {
@@ -133,14 +133,14 @@ fn step(source: &str, code: &CodeCell) -> String {
                 squeezed(evalue, 120)
             )
         }
-        CodeStatus::Finished(_) => format!("{who} ran{count}: {what} -> did not end by itself"),
+        CodeStatus::Finished(_) => format!("{who} ran{count}: {what} -> did not finish on its own"),
         CodeStatus::Declined(_) => format!("The user declined: {what}"),
         CodeStatus::NotRun(_) => format!("Not run: {what}"),
         CodeStatus::Proposed | CodeStatus::Running => format!("Proposed: {what}"),
     }
 }
 
-/// What code is for: its first comment, else its first line that does something.
+/// The purpose of code: its first comment, or else its first significant line.
 fn purpose(source: &str) -> String {
     let lines = || {
         source

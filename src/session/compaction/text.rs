@@ -1,4 +1,4 @@
-//! The words of a compaction, put together.
+//! Assembles the text of a compaction.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::super::summarize::head_and_tail;
 use super::super::transcript::{Author, Cell, CellKind, CodeStatus};
 use crate::kernel::Variable;
 
-/// What a summary is made of. Empty parts are left out.
+/// The parts of a summary. Empty ones are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// What the model was told before the first question.
@@ -17,7 +17,7 @@ pub struct Parts<'a> {
     pub work: &'a str,
     /// Files that the code wrote.
     pub files: &'a [String],
-    /// What lives in the kernels.
+    /// What the kernels hold.
     pub inventory: &'a str,
 }
 
@@ -44,7 +44,7 @@ pub fn summary(parts: &Parts<'_>) -> String {
     text
 }
 
-/// What the model reads where outputs became notes.
+/// What the model reads in place of outputs that became notes.
 pub fn outputs_note(inventory: &str) -> String {
     let mut text = String::from(
         "[To save room, outputs and pictures of earlier cells are left out above. The user still sees them, and the \
@@ -60,19 +60,19 @@ pub fn outputs_note(inventory: &str) -> String {
     text
 }
 
-/// What the person said, as far as there is room for it.
+/// What the person said, as much as fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PersonWords {
     /// A numbered list, oldest first.
     pub text: String,
-    /// How many there are.
+    /// Number of pieces in the list.
     pub pieces: usize,
     /// How many of them were shortened.
     pub shortened: usize,
 }
 
 impl PersonWords {
-    /// What the model may take them for.
+    /// The heading, which tells the model how complete the list is.
     fn title(&self) -> &'static str {
         if self.shortened == 0 {
             "What the user said, in the user's own words, oldest first"
@@ -82,10 +82,10 @@ impl PersonWords {
     }
 }
 
-/// Everything that the person typed in `cells`: questions, reasons for a refusal, code. Beyond `limit` bytes the longest
-/// pieces are cut in their middle, the short ones never.
+/// Everything the person typed in `cells`: questions, reasons for a refusal, code. Beyond `limit` bytes the longest
+/// pieces are cut in the middle, never the short ones.
 pub fn person_words(cells: &[Cell], limit: usize) -> PersonWords {
-    // What a notebook brought along was not said in this conversation; what was added to it meanwhile was.
+    // Cells that the notebook came with were not said in this conversation; later additions were.
     let ours = cells.iter().position(|cell| !cell.is_foreign());
     let said = ours
         .and_then(|first| cells.get(first..))
@@ -106,7 +106,7 @@ pub fn person_words(cells: &[Cell], limit: usize) -> PersonWords {
     }
 }
 
-/// What the person typed to make this cell what it is, and what that was.
+/// What the person typed into this cell, and what kind of text it is.
 fn typed(cell: &Cell) -> Option<(&'static str, &str)> {
     match &cell.kind {
         CellKind::User => Some(("", &cell.source)),
@@ -128,7 +128,7 @@ fn typed(cell: &Cell) -> Option<(&'static str, &str)> {
     }
 }
 
-/// The length beyond which pieces are cut so that together they keep to `limit`.
+/// The length to which pieces are cut so that their total stays within `limit`.
 fn fair_share(lengths: impl Iterator<Item = usize>, limit: usize) -> usize {
     let mut lengths: Vec<usize> = lengths.collect();
     lengths.sort_unstable();
@@ -143,7 +143,7 @@ fn fair_share(lengths: impl Iterator<Item = usize>, limit: usize) -> usize {
     usize::MAX
 }
 
-/// What lives in one kernel.
+/// The variables of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// The kernel's language.
@@ -152,19 +152,19 @@ pub struct Inventory {
     pub variables: Variables,
 }
 
-/// What a kernel says of its variables.
+/// A kernel's answer about its variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variables {
-    /// These.
+    /// The kernel listed them.
     Listed(Vec<Variable>),
-    /// It is not running, so there are none.
+    /// The kernel is not running, so it has no variables.
     None,
-    /// It cannot be asked, for this reason; what there is, is there.
+    /// The kernel cannot be asked, for this reason; variables may exist.
     Unknown(String),
 }
 
 impl Inventory {
-    /// How many variables are known.
+    /// Number of known variables.
     pub fn len(&self) -> usize {
         match &self.variables {
             Variables::Listed(all) => all.len(),
@@ -172,15 +172,15 @@ impl Inventory {
         }
     }
 
-    /// Whether none are.
+    /// Whether no variables are known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One line a variable: name, type, shape and the beginning of its value, in at most about `limit` bytes; names
-    /// go last.
+    /// One line per variable: name, type, shape and the beginning of its value, in at most about `limit` bytes. Names
+    /// are the last to be dropped.
     pub fn lines(&self, limit: usize) -> String {
-        /// Bytes of a value that are shown.
+        /// Bytes shown of a value.
         const HEAD: usize = 100;
         let all = match &self.variables {
             Variables::Listed(all) if all.is_empty() => return "(none)\n".to_owned(),
@@ -275,7 +275,7 @@ mod tests {
         };
         assert!(title(&all).contains("in the user's own words"));
         let words = person_words(&cells, 500);
-        // What was cut is not said to be whole.
+        // A piece that was cut counts as shortened.
         assert_eq!(words.shortened, 1);
         assert!(title(&words).contains("the longest of it is shortened in its middle"));
         let cut = words.text;

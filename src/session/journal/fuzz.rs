@@ -1,5 +1,5 @@
-//! Journals, for the fuzzer: what was read reads the same when it is written again, and edits of anybody leave a
-//! transcript that a snapshot gives back.
+//! Fuzzes journals: an entry that was read reads the same after it is written again, and arbitrary edits leave a
+//! transcript that its snapshot reproduces.
 #![expect(
     clippy::unwrap_used,
     reason = "a property that does not hold is a panic"
@@ -9,7 +9,7 @@ use super::{Entry, Read, begin, gather, read, summary, write};
 use crate::session::limits::OutputLimits;
 use crate::session::transcript::{Edit, Transcript};
 
-/// An odd first byte: the rest is a journal. Else each line of the rest is an entry's JSON.
+/// If the first byte is odd, the rest is a journal; otherwise each line of the rest is an entry's JSON.
 pub(crate) fn journal(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn journal(data: &[u8]) {
         (told.good, told.damaged, told.unknown),
         (written.len() as u64, 0, 0)
     );
-    // A notebook in an edit becomes one of the newest version when it is written first.
+    // The first write upgrades a notebook inside an edit to the newest version.
     let mut rewritten = Vec::new();
     for entry in &again {
         write(entry, &mut rewritten);

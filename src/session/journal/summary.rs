@@ -1,17 +1,17 @@
-//! What a list of sessions shows of one, gathered from its entries.
+//! Builds the summary that a list of sessions shows from a journal's entries.
 
 use std::io::{self, BufRead};
 
 use super::{Begin, Entry, HEAD, Parsed, Summary, parse};
 use crate::session::transcript::{Author, CellKind, Edit};
 
-/// How outputs begin, which are nearly all of a journal and say nothing here.
+/// The prefix of output lines. They make up most of a journal and are irrelevant here.
 const OUTPUT: &[u8] = b"{\"edit\":{\"emit\":";
-/// Characters of a question that are kept.
+/// Maximum characters kept of a question.
 const QUESTION: usize = 200;
 
 impl Summary {
-    /// Takes one more entry.
+    /// Adds one entry.
     pub fn take(&mut self, entry: &Entry) {
         match entry {
             Entry::Begin(begin) => self.at.clone_from(&begin.at),
@@ -30,7 +30,7 @@ impl Summary {
         }
     }
 
-    /// Takes one more edit.
+    /// Adds one edit.
     pub fn take_edit(&mut self, edit: &Edit) {
         match edit {
             Edit::Say { text, .. } => self.asked(text),
@@ -55,12 +55,12 @@ impl Summary {
         }
     }
 
-    /// What a person knows it by.
+    /// The session's name for display.
     pub fn name(&self) -> Option<&str> {
         self.title.as_deref().or(self.question.as_deref())
     }
 
-    /// A session that begins with a person's own code is known by that.
+    /// A session that begins with a person's own code is named after that code.
     fn proposed(&mut self, author: &Author, source: &str) {
         self.code_cells += 1;
         if *author == Author::Person {
@@ -68,7 +68,7 @@ impl Summary {
         }
     }
 
-    /// Takes one more question.
+    /// Adds one question.
     pub fn asked(&mut self, text: &str) {
         self.questions += 1;
         self.begins_with(text);
@@ -88,10 +88,10 @@ impl Summary {
     }
 }
 
-/// The first line of a journal, if it is one.
+/// Reads the first line of a journal; `None` if it is not a journal.
 ///
 /// # Errors
-/// Those of `from`.
+/// Errors of reading `from`.
 pub fn begin(from: &mut impl BufRead) -> io::Result<Option<Begin>> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;
@@ -104,10 +104,10 @@ pub fn begin(from: &mut impl BufRead) -> io::Result<Option<Begin>> {
     })
 }
 
-/// Gathers all of a journal, without its outputs.
+/// Summarises a whole journal, skipping outputs.
 ///
 /// # Errors
-/// Those of `from`.
+/// Errors of reading `from`.
 pub fn gather(mut from: impl BufRead) -> io::Result<Summary> {
     let mut summary = Summary::default();
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Every entry, whole and torn.
+//! Every kind of entry, whole and torn.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn emit(cell: &str, output: OutputEvent) -> Edit {
     }
 }
 
-/// Every variant, and in them every variant of what they hold.
+/// A session with every variant of [`Edit`] and of the types inside it.
 #[expect(clippy::too_many_lines, reason = "a list")]
 fn session() -> Vec<Edit> {
     let id = |id: &str| id.to_owned();
@@ -180,7 +180,7 @@ fn session() -> Vec<Edit> {
     edits
 }
 
-/// What a session has less often.
+/// Edits that are rarer in a session.
 fn seldom(place: OutputFolderPath) -> Vec<Edit> {
     let id = |id: &str| id.to_owned();
     let some = || Map::from_iter([("k".to_owned(), json!({"a": [1, null]}))]);
@@ -282,10 +282,10 @@ fn seldom(place: OutputFolderPath) -> Vec<Edit> {
     ]
 }
 
-/// How many variants there are.
+/// Number of variants.
 const VARIANTS: usize = 28;
 
-/// A new variant gets the next number, here and in [`VARIANTS`], and an edit in [`session`] or [`seldom`].
+/// A new variant needs the next number here, a larger [`VARIANTS`], and an edit in [`session`] or [`seldom`].
 fn number(edit: &Edit) -> usize {
     match edit {
         Edit::Say { .. } => 0,
@@ -387,7 +387,7 @@ fn a_snapshot_is_the_same_session() {
     let found = transcript(found);
     assert_eq!(found, whole);
     assert_eq!(found.bytes(), whole.bytes());
-    // It goes on as the first would have: displays are known by their names.
+    // The shortened session continues like the first: displays are found by name.
     let update = emit(
         "e",
         OutputEvent::Update {

@@ -1,4 +1,4 @@
-//! Sessions through files, with and without others in between.
+//! Sessions saved to files and reopened, with and without edits by others.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ const BUDGET: Budget<'static> = Budget {
     said: None,
 };
 
-/// A conversation with all that can become of code.
+/// A conversation with code in every state.
 fn session() -> Transcript {
     let mut transcript = Transcript::default();
     let id = |id: &str| id.to_owned();
@@ -116,7 +116,7 @@ fn session() -> Transcript {
     transcript
 }
 
-/// The model reads, answers, and has cost something.
+/// The model reads an output and answers, and the turn's cost is recorded.
 fn ending() -> [Edit; 5] {
     let id = |id: &str| id.to_owned();
     [
@@ -192,7 +192,7 @@ fn a_compacted_session_comes_back_as_short_as_it_was() {
         assert_eq!(context::messages(&transcript, "run_code", BUDGET), short);
         assert_eq!(render(&transcript), notebook);
     }
-    // What is not there cannot be compacted, and nothing changes.
+    // Compacting through a cell that does not exist changes nothing.
     let before = context::messages(&session, "run_code", BUDGET);
     let nothing = Compaction {
         through: "nothing".to_owned(),
@@ -207,7 +207,7 @@ fn a_compacted_session_comes_back_as_short_as_it_was() {
     });
     assert!(refused.is_err());
     assert_eq!(context::messages(&session, "run_code", BUDGET), before);
-    // Taken back, all of it is told again.
+    // After undoing the compaction, the model is told everything again.
     session
         .apply(Edit::TakeBack {
             cell: "compact0".to_owned(),
@@ -240,7 +240,7 @@ fn a_session_comes_back_as_the_conversation_it_was() {
         (7, session.spent(), Some("local/test"))
     );
     assert_eq!(transcript.other_kernels(), session.other_kernels());
-    // And the file does not change by being opened.
+    // Opening the file does not change it.
     assert_eq!(render(&transcript).to_json(), notebook.to_json());
 }
 
@@ -299,8 +299,8 @@ fn what_others_did_is_named_and_stays() {
     );
     assert_eq!(
         words(&changes, &transcript),
-        "The user changed the notebook outside of this conversation. What stands above is how it is now; code that was \
-         changed has not run in this kernel since.\n\
+        "The user changed the notebook outside of this conversation. The cells above are the current version; changed \
+         code has not been rerun in this kernel.\n\
          - A code cell was added. It is now:\nmine()\n\
          - A text cell was added. It is now:\nwhy?\n\
          - A code cell of yours was changed. It is now:\nrun(\"best\")\n\
@@ -336,7 +336,7 @@ fn a_foreign_notebook_is_the_persons_and_stays_as_it_is() {
         notebook
     };
     assert_eq!(ours(&transcript).to_json(), before);
-    // It goes on; what was there stays there, byte for byte.
+    // The session goes on; the existing cells stay there byte for byte.
     let say = Edit::Say {
         cell: "ask".to_owned(),
         text: "why?".to_owned(),
@@ -348,7 +348,7 @@ fn a_foreign_notebook_is_the_persons_and_stays_as_it_is() {
     grown.cells.pop();
     grown.metadata.shift_remove("sponde");
     assert_eq!(grown.to_json(), before);
-    // And the person's later changes to it are noticed.
+    // Later changes by the person are detected.
     let mut changed = render(&transcript);
     changed.cells[1].source.push('!');
     changed.cells.remove(0);
@@ -370,7 +370,7 @@ fn a_foreign_notebook_is_the_persons_and_stays_as_it_is() {
 #[test]
 fn a_file_that_changed_under_us_is_merged() {
     let mut ours = session();
-    // The person has the notebook as it was; meanwhile we went on.
+    // The person has the earlier notebook; meanwhile the session went on.
     let mut theirs = render(&ours);
     let at = |notebook: &Notebook, id: &str| {
         notebook

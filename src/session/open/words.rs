@@ -1,4 +1,4 @@
-//! Changes that others made to a notebook, in words for the model.
+//! Describes changes by others to a notebook, for the model.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use super::Change;
 use crate::session::outputs::floor_boundary;
 use crate::session::transcript::{Author, CellKind, Transcript};
 
-/// Code of a changed cell that the model is told, in bytes.
+/// Bytes of a changed cell's code that the model is shown.
 const TOLD: usize = 2000;
-/// Changes that are told one by one.
+/// Maximum changes listed one by one.
 const CHANGES: usize = 20;
 
-/// What the model is told when others changed the notebook; empty if nobody did.
+/// What to tell the model about others' changes; empty if there are none.
 pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     if changes.is_empty() {
         return String::new();
     }
-    let mut words = "The user changed the notebook outside of this conversation. What stands above is how it is now; code \
-                     that was changed has not run in this kernel since."
+    let mut words = "The user changed the notebook outside of this conversation. The cells above are the current \
+                     version; changed code has not been rerun in this kernel."
         .to_owned();
     let mut deleted = 0;
     for change in changes.iter().take(CHANGES) {
@@ -36,9 +36,9 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
             continue;
         };
         let kind = match &cell.kind {
-            CellKind::User => "A text of the user",
+            CellKind::User => "A text cell of the user",
             CellKind::Note | CellKind::Reading(_) | CellKind::Compaction(_) => "A note",
-            CellKind::Assistant { .. } | CellKind::Cut => "A text of yours",
+            CellKind::Assistant { .. } | CellKind::Cut => "One of your text cells",
             CellKind::Code(code) if code.author == Author::Person => "A code cell of the user",
             CellKind::Code(_) => "A code cell of yours",
         };
@@ -69,7 +69,7 @@ pub fn words(changes: &[Change], transcript: &Transcript) -> String {
     words
 }
 
-/// How many of each, in words.
+/// The number of changes of each kind, in words.
 pub fn summary(changes: &[Change]) -> String {
     let count = |test: fn(&Change) -> bool| changes.iter().filter(|change| test(change)).count();
     let parts = [

@@ -1,10 +1,10 @@
-//! How outputs are brought under their limits: the beginning stays, then the oldest goes first.
+//! Brings outputs under their limits: the beginning is kept, then the oldest outputs are removed first.
 
 use super::{Cut, Item, Kept, Outputs, SHORT, Text, floor_boundary};
 use crate::session::limits::{CellLimits, Whole};
 
 impl Outputs {
-    /// Brings the outputs under the limits, and says where all of them are.
+    /// Brings the outputs under the limits, and records where the complete output is.
     pub(crate) fn cut(&mut self, limits: &CellLimits, whole: Whole) {
         if self.is_over(limits) {
             if self.cut.is_none() {
@@ -20,7 +20,7 @@ impl Outputs {
         }
     }
 
-    /// Decides what the beginning is that stays: as much as half of each limit.
+    /// Fixes the beginning that is kept: half of each limit.
     fn end_head(&mut self, limits: &CellLimits) {
         let mut sum = Kept::default();
         let mut at = 0;
@@ -56,11 +56,11 @@ impl Outputs {
         });
     }
 
-    /// Of the oldest large outputs behind the beginning only short representations stay.
+    /// Reduces the oldest large outputs after the beginning to their short representations.
     fn cut_rich(&mut self, limits: &CellLimits) {
         let Some(cut) = &mut self.cut else { return };
         let rich = limits.rich.min(limits.both.saturating_sub(limits.text / 2));
-        // What is in front of the cut can have grown by updates: it comes last.
+        // Outputs before the cut can grow through updates, so they are shortened last.
         let at = cut.at.min(self.items.len());
         let (head, tail) = self.items.split_at_mut(at);
         for item in tail.iter_mut().chain(head) {
@@ -76,7 +76,7 @@ impl Outputs {
             }
         }
         if self.kept.rich > rich {
-            // Very many short ones.
+            // Too many short representations.
             let spare = self.kept.rich - rich + rich / 4;
             self.remove(|kept, gone| gone.rich < spare && kept.rich > 0);
         }
@@ -101,7 +101,7 @@ impl Outputs {
         }
     }
 
-    /// In large steps, so that the cost stays linear.
+    /// Cuts in large steps, so that the total cost stays linear.
     fn cut_text(&mut self, limits: &CellLimits) {
         let limit = limits.text.min(limits.both.saturating_sub(self.kept.rich));
         let limit = limit.max(limits.text / 4);
@@ -149,7 +149,7 @@ impl Outputs {
             });
         }
         if self.kept.text > limit {
-            // Tracebacks, one after the other.
+            // Many tracebacks in a row.
             let spare = self.kept.text - limit + limit / 4;
             self.remove(|kept, gone| gone.text < spare && kept.text > 0);
         }
@@ -167,8 +167,8 @@ impl Outputs {
         }
     }
 
-    /// Removes the items behind the beginning that `which` says, oldest first; it is given what each keeps and what
-    /// is gone so far.
+    /// Removes the items after the beginning for which `which` returns true, oldest first. `which` gets the size of the
+    /// item and the total removed so far.
     fn remove(&mut self, mut which: impl FnMut(Kept, Kept) -> bool) {
         let Some(cut) = &mut self.cut else { return };
         let mut index = 0;

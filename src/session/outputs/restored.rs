@@ -1,10 +1,10 @@
-//! Outputs that a notebook has, as they are: nothing is merged, carried out or cut, so that they go back unchanged.
+//! Outputs read from a notebook: nothing is merged, moved to files or cut, so that they are written back unchanged.
 
 use super::{Item, Kept, Outputs, Rich, Text};
 use crate::jupyter::nbformat::Output;
 
 impl Outputs {
-    /// The outputs of a cell of a notebook.
+    /// Wraps the outputs of a notebook cell.
     pub fn from_notebook(outputs: Vec<Output>) -> Self {
         let mut kept = Kept::default();
         let items = outputs

@@ -1,4 +1,4 @@
-//! Outputs as a journal has them: without what can be counted again.
+//! Outputs as a journal stores them: without sizes that can be recomputed.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Folding of streams and displays, and what stays when limits are passed.
+//! Merging of streams and displays, and what is kept beyond the limits.
 
 use super::*;
 use crate::jupyter::content::{ErrorContent, Stream};
@@ -131,7 +131,7 @@ const LIMITS: OutputLimits = OutputLimits {
     files: 0,
 };
 
-/// As a session does: whole first, then cut.
+/// Applies and cuts each event, as a session does.
 fn fold_within(limits: OutputLimits, events: impl IntoIterator<Item = OutputEvent>) -> Outputs {
     let limits = limits.of_cell(0);
     let mut outputs = Outputs::default();
@@ -154,7 +154,7 @@ fn kept(outputs: &Outputs) -> Kept {
     sum
 }
 
-/// Bytes that the line says are missing.
+/// The number of bytes that the note says are missing.
 fn missing(text: &str) -> usize {
     let (_, rest) = text.split_once("[sponde: ").unwrap();
     rest.split_once(" bytes").unwrap().0.parse().unwrap()
@@ -179,7 +179,7 @@ fn a_flood_keeps_its_head_and_its_tail() {
     assert!(text.contains(&note), "{text}");
     let all = 200 * chunk.len() + "first\n\nlast\n".len();
     assert_eq!(text.len() - note.len() + missing(text), all);
-    // Half of the limit is from the beginning.
+    // The beginning takes half of the limit.
     assert_eq!(text.find(&note), Some(2000));
 }
 
@@ -195,7 +195,7 @@ fn streams_that_alternate_share_one_allowance() {
     );
     let shown = outputs.to_notebook();
     assert_eq!(shown.first(), Some(&Output::stream("stdout", "0 \n")));
-    // The second of two that were merged, `odd` is no stream of a notebook.
+    // The second of two merged outputs; `odd` is not a stream that notebooks know.
     assert_eq!(shown.last(), Some(&Output::stream("stderr", "1999 \n")));
 }
 
@@ -216,7 +216,7 @@ fn of_a_large_display_the_short_text_stays() {
             shown("a table"),
         ]
     );
-    // The oldest go first, but for the beginning.
+    // The oldest are removed first, except the beginning.
     let outputs = fold_within(LIMITS, (0..6).map(|_| large(11_000)));
     let htmls: Vec<bool> = outputs
         .to_notebook()

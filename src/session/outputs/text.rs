@@ -1,4 +1,4 @@
-//! Text of a stream as a terminal would show it: `\r` starts the line anew, `\b` takes a character back.
+//! Text of a stream as a terminal would show it: `\r` restarts the line, `\b` deletes a character.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ impl From<Stored> for Text {
     }
 }
 
-/// The notebook format knows two streams; what a kernel calls otherwise is shown with the output.
+/// Maps a kernel's stream name to one of the two that the notebook format knows; other names become `stdout`.
 pub(super) fn stream_name(name: &str) -> &'static str {
     if name == "stderr" { "stderr" } else { "stdout" }
 }
@@ -73,12 +73,12 @@ impl Text {
         }
     }
 
-    /// All of it, while more may come.
+    /// The whole text so far.
     pub(crate) fn as_str(&self) -> &str {
         &self.shown
     }
 
-    /// All of it.
+    /// The whole text.
     pub(crate) fn into_shown(self) -> String {
         self.shown
     }

@@ -1,6 +1,8 @@
-//! Which parameters a notebook has: what its cell tagged `parameters` assigns (papermill's `--help-notebook`).
+//! The parameters that a notebook declares: the assignments in its cell tagged `parameters` (papermill's
+//! `--help-notebook`).
 //!
-//! Read from the text, as papermill does, not understood: one assignment a line, a value over several lines is joined.
+//! Scanned line by line as papermill does, without parsing the language: one assignment per line; a value over several
+//! lines is joined.
 
 use std::sync::LazyLock;
 
@@ -14,16 +16,16 @@ use crate::jupyter::nbformat::Notebook;
 pub struct Declared {
     /// Its name.
     pub name: String,
-    /// Its type, if the notebook says it.
+    /// Its type, if annotated.
     pub annotation: Option<String>,
     /// The code of its default.
     pub default: String,
-    /// The comment behind it.
+    /// The comment after it.
     pub help: String,
 }
 
 impl Declared {
-    /// Its default, if that is a number, a truth or text in quotes: what every language writes alike.
+    /// Its default, if it is a number, a boolean or a quoted string, which all languages write alike.
     pub fn literal(&self) -> Option<ParamValue> {
         let text = self.default.as_str();
         for quote in ['"', '\''] {
@@ -51,7 +53,7 @@ static ASSIGNMENT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The parameters of `notebook`; `None` if no cell is tagged so.
+/// The parameters of `notebook`; `None` if no cell has the tag.
 pub fn declared(notebook: &Notebook) -> Option<Vec<Declared>> {
     let cell = notebook
         .cells
@@ -71,7 +73,7 @@ pub fn declared(notebook: &Notebook) -> Option<Vec<Declared>> {
     Some(found.collect())
 }
 
-/// The assignments, each in one line.
+/// The assignments, each joined to one line.
 fn definitions(source: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for line in source.lines() {

@@ -1,8 +1,8 @@
-//! Parameters as code: papermill's translators, and some for languages that it has none for.
+//! Parameters as code: papermill's translators, and some for languages that papermill lacks.
 //!
-//! The text for Python, R, Scala, Julia, MATLAB, C#, F#, PowerShell and bash is papermill's, character for character,
-//! with one exception: outside of Python papermill writes `é` as `\xe9` and leaves `$` alone, which R, Julia, Scala
-//! and PowerShell read as something else. Here such text arrives as it was given.
+//! The code for Python, R, Scala, Julia, MATLAB, C#, F#, PowerShell and bash is papermill's, character for character,
+//! with one exception: outside Python, papermill writes `é` as `\xe9` and leaves `$` unescaped, which R, Julia, Scala
+//! and PowerShell misread. Here such text keeps its value.
 
 use std::fmt::Write as _;
 
@@ -11,23 +11,23 @@ use super::{ParamValue, Parameters, python_float};
 /// Why parameters cannot be given to a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Untranslatable {
-    /// Nobody has taught us how.
+    /// We have no translator for the language.
     #[error("how to assign a variable in {language} is not known")]
     Language {
         /// The language.
         language: String,
     },
-    /// The language has no such value.
+    /// The language cannot represent the value.
     #[error("{language} has no way to write the value of `{name}`: {reason}")]
     Value {
         /// The language.
         language: String,
         /// Which parameter.
         name: String,
-        /// What about it.
+        /// Why it cannot.
         reason: &'static str,
     },
-    /// It would not be a name, but code.
+    /// The name is not an identifier and would be read as code.
     #[error("`{name}` cannot be a variable's name")]
     Name {
         /// The name.
@@ -52,7 +52,7 @@ enum Language {
     Rust,
 }
 
-/// Code for `kernel` (a kernelspec's name) and its language that gives every parameter its value.
+/// Code that assigns every parameter its value, for `kernel` (a kernelspec's name) and its language.
 ///
 /// # Errors
 /// [`Untranslatable`].
@@ -86,7 +86,7 @@ pub fn assignments(
 }
 
 impl Language {
-    /// papermill's table, by kernel first.
+    /// papermill's table; the kernel's name takes precedence.
     fn of(kernel: &str, language: &str) -> Option<Self> {
         Some(match kernel {
             "pysparkkernel" => Self::Python,
@@ -113,7 +113,8 @@ impl Language {
         })
     }
 
-    /// Letters, digits and `_` of any script, and R's dots: nothing that ends a name and begins other code.
+    /// Accepts letters, digits and `_` of any script, and dots in R: nothing that could end a name and start other
+    /// code.
     fn is_name(self, name: &str) -> bool {
         let part = |c: char| c.is_alphanumeric() || c == '_' || (c == '.' && self == Self::R);
         !name.is_empty() && !name.starts_with(char::is_numeric) && name.chars().all(part)
@@ -147,7 +148,7 @@ impl Language {
             Self::PowerShell => format!("${name} = {value_}"),
             Self::Bash => format!("{name}={value_}"),
             Self::Java if *value == ParamValue::Null => format!("Object {name} = null;"),
-            // In JavaScript not `let`: a cell that declares it already, or runs again, must not fail.
+            // Not `let` in JavaScript: a cell that already declares the name, or runs again, must not fail.
             Self::CSharp | Self::JavaScript | Self::Java => format!("var {name} = {value_};"),
             Self::Rust => format!("let {name} = {value_};"),
         })
@@ -174,7 +175,7 @@ impl Language {
             Self::PowerShell => "$Null",
             Self::Bash => "",
             Self::Scala | Self::JavaScript | Self::Java => "null",
-            Self::CSharp => return Err("`var` has no type then"),
+            Self::CSharp => return Err("`var` needs a value to infer its type"),
             Self::Rust => return Err("`None` has no type then"),
         })
     }
@@ -295,7 +296,7 @@ impl Language {
                     .iter()
                     .any(|value| matches!(value, ParamValue::List(_) | ParamValue::Map(_)))
                 {
-                    return Err("arrays hold no arrays");
+                    return Err("nested arrays are not supported");
                 }
                 list("(", " ", ")")
             }
@@ -361,7 +362,7 @@ impl Language {
                     .collect();
                 format!("std::collections::HashMap::from([{}])", entries.join(", "))
             }
-            Self::Bash => return Err("arrays hold no arrays"),
+            Self::Bash => return Err("nested arrays are not supported"),
         })
     }
 }
@@ -386,7 +387,7 @@ fn escape_python(c: char, to: &mut String) {
     }
 }
 
-/// Text between double quotes in languages that took C's escapes; `special` are escaped too.
+/// Text inside double quotes, for languages with C's escapes; characters in `special` are escaped too.
 fn escape_c(text: &str, special: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

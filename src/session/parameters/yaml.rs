@@ -1,7 +1,7 @@
-//! YAML as papermill's users write it: values are typed as PyYAML does it, which is YAML 1.1.
+//! YAML as papermill's users write it: values are typed as in PyYAML, which implements YAML 1.1.
 //!
-//! So `yes` is true and `0777` is 511. Where PyYAML surprises everybody this follows YAML 1.2: `1e-3` is a number, and
-//! `12:30` and dates are text (for papermill they are, too). Memory is bounded: aliases count each time.
+//! So `yes` is true and `0777` is 511. Where PyYAML's typing is surprising, this follows YAML 1.2: `1e-3` is a number,
+//! and `12:30` and dates are text (as in papermill). Memory is bounded: every use of an alias counts.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use super::{ParamValue, float, int};
 
-/// Values that a document may have, and how deep they may lie.
+/// Maximum values in a document, and maximum nesting.
 const VALUES: usize = 100_000;
 const DEPTH: usize = 64;
 
-/// Why a text cannot be read.
+/// Why a text cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlError {
     /// It is not YAML.
@@ -22,18 +22,18 @@ pub enum YamlError {
     /// Names must be text.
     #[error("a name is neither text nor a number")]
     Key,
-    /// Aliases that hold aliases, or a machine wrote it.
+    /// Too many values: usually nested aliases or a generated file.
     #[error("it has more than {VALUES} values, or they are nested more than {DEPTH} deep")]
     TooLarge,
 }
 
-/// A list or a map that is being read.
+/// A list or map under construction.
 enum Open {
     List(Vec<ParamValue>),
     Map(Vec<(String, ParamValue)>, Option<String>),
 }
 
-/// The first document of `text`; nothing is [`ParamValue::Null`].
+/// Parses the first document of `text`; an empty text is [`ParamValue::Null`].
 ///
 /// # Errors
 /// [`YamlError`].
@@ -110,7 +110,7 @@ fn name(value: &ParamValue) -> Result<String, YamlError> {
     }
 }
 
-/// Values in it; 1 for those that were counted when they were read would be enough, but aliases are not.
+/// Counts the values inside, so that aliased values count each time they are used.
 fn size(value: &ParamValue) -> usize {
     match value {
         ParamValue::List(items) => 1 + items.iter().map(size).sum::<usize>(),
@@ -123,7 +123,7 @@ fn size(value: &ParamValue) -> usize {
     }
 }
 
-/// The last of several fields of one name counts, and `<<` takes over what is not there.
+/// Among fields with one name the last wins, and `<<` adds the fields that are missing.
 fn merged(fields: Vec<(String, ParamValue)>) -> Vec<(String, ParamValue)> {
     let mut all: Vec<(String, ParamValue)> = Vec::new();
     let mut inherited = Vec::new();
@@ -151,7 +151,7 @@ fn merged(fields: Vec<(String, ParamValue)>) -> Vec<(String, ParamValue)> {
     all
 }
 
-/// A value without quotes.
+/// Types a value without quotes.
 fn plain(text: &str) -> ParamValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return ParamValue::Null,
@@ -187,7 +187,7 @@ fn plain(text: &str) -> ParamValue {
         let sign = if value == 0 { "" } else { sign };
         return ParamValue::Int(format!("{sign}{value}"));
     }
-    // Not the words that Python's float() takes.
+    // Rejects words that only Python's float() accepts.
     let starts_like_a_number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     starts_like_a_number
         .then(|| int(text).or_else(|| float(text)))

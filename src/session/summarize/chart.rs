@@ -1,8 +1,8 @@
-//! Charts and other JSON, in words: what kind, what title, which marks, how much data, which columns. Never the data
-//! itself: a chart's JSON is mostly its data, which is in the kernel.
+//! Describes charts and other JSON: kind, title, marks, amount of data, columns. Never the data itself, which makes up
+//! most of a chart's JSON and is still in the kernel.
 //!
-//! The formats: Vega-Lite and Vega specifications, Plotly figures, GeoJSON (RFC 7946), Jupyter widgets. What is not
-//! known is told by its shape ([`super::shape`]).
+//! Formats: Vega-Lite and Vega specifications, Plotly figures, GeoJSON (RFC 7946), Jupyter widgets. Anything else is
+//! described by its shape ([`super::shape`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 
 use crate::jupyter::mime::{self, MimeBundle};
 
-/// Traces, layers, columns that are named; of more only the number is told.
+/// Maximum traces, layers and columns named; beyond it only their number is given.
 const NAMED: usize = 8;
-/// Characters of a title or a name.
+/// Maximum characters of a title or a name.
 const NAME: usize = 80;
-/// Characters of a widget's text.
+/// Maximum characters of a widget's text.
 const SHORT: usize = 500;
-/// How deep layers in layers are followed.
+/// Maximum nesting of layers followed.
 const DEPTH: usize = 6;
 
-/// A chart or a widget among the representations, in words.
+/// Describes the chart or widget among the representations.
 pub(super) fn of_bundle(data: &MimeBundle) -> Option<String> {
     data.iter().find_map(|(mime, value)| {
         let object = value.as_object()?;
@@ -40,10 +40,7 @@ pub(super) fn of_bundle(data: &MimeBundle) -> Option<String> {
             Some(if words.is_empty() {
                 "[widget that the user does not see]".to_owned()
             } else {
-                format!(
-                    "[widget, of which the user sees this text] {}",
-                    cut(words, SHORT)
-                )
+                format!("[widget; the user sees this text] {}", cut(words, SHORT))
             })
         } else {
             None
@@ -71,7 +68,7 @@ fn vega_lite(spec: &Map<String, Value>) -> String {
     text
 }
 
-/// One line a mark, wherever in layers and concatenations it is.
+/// Collects one line per mark, through nested layers and concatenations.
 fn collect_layers(spec: &Map<String, Value>, found: &mut Vec<String>, depth: usize) {
     let mark = spec
         .get("mark")
@@ -131,7 +128,7 @@ fn collect_layers(spec: &Map<String, Value>, found: &mut Vec<String>, depth: usi
     }
 }
 
-/// Rows and columns of the data that a specification carries.
+/// Row counts and columns of the data embedded in a specification.
 fn tables(spec: &Map<String, Value>) -> Vec<(usize, Vec<String>)> {
     let named = spec.get("datasets").and_then(Value::as_object);
     let named = named.into_iter().flat_map(Map::values);
@@ -256,7 +253,7 @@ fn plotly(figure: &Map<String, Value>) -> String {
     text
 }
 
-/// How many values, and from where to where.
+/// The number of values and their range.
 fn series(values: &Value) -> Option<String> {
     let numbers = match values {
         Value::Array(values) if values.is_empty() => return None,
@@ -276,7 +273,7 @@ fn series(values: &Value) -> Option<String> {
             }
             numbers
         }
-        // How Plotly 6 writes arrays of numpy: `{"dtype": "f8", "bdata": "..."}`.
+        // Plotly 6's encoding of numpy arrays: `{"dtype": "f8", "bdata": "..."}`.
         Value::Object(array) => {
             let kind = array.get("dtype")?.as_str()?;
             let bytes = STANDARD.decode(array.get("bdata")?.as_str()?).ok()?;
@@ -313,7 +310,7 @@ fn typed(kind: &str, bytes: &[u8]) -> Option<Vec<f64>> {
     })
 }
 
-/// Four significant digits or so.
+/// About four significant digits.
 fn short(number: f64) -> String {
     if number.fract().abs() < f64::EPSILON && number.abs() < 1e15 {
         return format!("{number}");
@@ -371,7 +368,7 @@ fn geojson(object: &Map<String, Value>) -> String {
     text
 }
 
-/// `"title"`, or the text of an object.
+/// A title: a string, or the text of an object.
 fn title(value: Option<&Value>) -> Option<String> {
     let text = match value? {
         Value::String(text) => text.clone(),
@@ -484,7 +481,7 @@ mod tests {
             (
                 "application/vnd.jupyter.widget-view+json",
                 json!({"model_id": "x"}),
-                "[widget, of which the user sees this text] <Chart>",
+                "[widget; the user sees this text] <Chart>",
             ),
         ] {
             assert_eq!(said(mime, value), expected);

@@ -1,16 +1,16 @@
-//! HTML -> compact text, for what has no other representation: styled tables, summaries of models, reports.
+//! HTML -> compact text, for outputs without another representation: styled tables, model summaries, reports.
 //!
-//! No browser: tags go, scripts and styles go with what is in them, blocks begin a line, and the cells of a table's row
-//! are one line with `|` between them. Whatever comes is text in the end; broken HTML is no error.
+//! Not a browser: tags are removed, scripts and styles with their content; blocks start a new line, and a table row is
+//! one line with `|` between its cells. Any input gives text; broken HTML is not an error.
 
-/// Bytes of HTML that are looked at.
+/// Maximum bytes of HTML read.
 const MOST: usize = 1 << 20;
-/// Cells that one `colspan` or `rowspan` may stand for.
+/// Maximum cells that one `colspan` or `rowspan` covers.
 const SPAN: usize = 64;
-/// Columns that spans are minded in.
+/// Columns up to which spans are tracked.
 const COLUMNS: usize = 1024;
 
-/// The text of a piece of HTML; empty if there is none, as in what only a script draws.
+/// The text of a piece of HTML; empty if there is none, for example if a script draws it.
 pub(super) fn text(html: &str) -> String {
     let end = crate::session::outputs::floor_boundary(html, MOST);
     let mut rest = html.get(..end).unwrap_or_default();
@@ -24,14 +24,14 @@ pub(super) fn text(html: &str) -> String {
     page.finish()
 }
 
-/// What is written so far.
+/// The text written so far.
 #[derive(Debug, Default)]
 struct Page {
     text: String,
-    /// One for each table that is open.
+    /// One per open table.
     tables: Vec<Table>,
     preformatted: usize,
-    /// There is no `>` any more: looking for it at every `<` would take for ever.
+    /// No `>` follows: searching for it after every `<` would be quadratic.
     no_more_tags: bool,
 }
 
@@ -39,14 +39,14 @@ struct Page {
 struct Table {
     row: Vec<String>,
     in_cell: bool,
-    /// Cells that rows above reach down into: column and how many rows more.
+    /// Cells of earlier rows that reach down: column and remaining rows.
     down: Vec<(usize, usize)>,
-    /// How many rows the cell reaches down, and how many columns it is wide.
+    /// The cell's rowspan and colspan.
     spans: (usize, usize),
 }
 
 impl Page {
-    /// Takes the tag at the beginning of `rest` and returns what is behind it.
+    /// Processes the tag at the start of `rest` and returns what follows it.
     fn tag<'a>(&mut self, rest: &'a str) -> &'a str {
         if let Some(comment) = rest.strip_prefix("<!--") {
             return comment.split_once("-->").map_or("", |(_, after)| after);
@@ -58,7 +58,7 @@ impl Page {
         let end = if is_tag { end_of_tag(inside) } else { None };
         self.no_more_tags |= is_tag && end.is_none();
         let Some(end) = end else {
-            // A `<` that somebody wrote.
+            // A literal `<`.
             self.text("<");
             return inside;
         };
@@ -133,7 +133,7 @@ impl Page {
         if table.in_cell {
             table.end_cell();
         }
-        // `<tr>` begins a row; only what has cells is one that ends.
+        // `<tr>` starts a row; only a row with cells is ended first.
         if table.row.is_empty() {
             return;
         }
@@ -150,7 +150,7 @@ impl Page {
         }
     }
 
-    /// A table's row in a cell of another table is part of that cell.
+    /// Ends a line. The row of a nested table becomes part of the enclosing cell.
     fn line(&mut self, line: &str) {
         let outer = self.tables.len().checked_sub(2);
         let outer = outer
@@ -196,7 +196,7 @@ impl Page {
                     cell.push_str(&text);
                 }
             }
-            // White space between rows.
+            // White space between rows is dropped.
             Some(_) => {}
             None if self.preformatted > 0 => self.text.push_str(&text),
             None => {
@@ -245,7 +245,7 @@ impl Table {
         }
     }
 
-    /// Empty cells where one of a row above reaches down.
+    /// Adds empty cells where a cell of an earlier row reaches down.
     fn fill(&mut self) {
         while self.row.len() < COLUMNS
             && self
@@ -258,7 +258,7 @@ impl Table {
     }
 }
 
-/// Where the `>` is, minding quotes.
+/// The position of the closing `>`, ignoring quoted ones.
 fn end_of_tag(inside: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in inside.bytes().enumerate() {
@@ -269,11 +269,11 @@ fn end_of_tag(inside: &str) -> Option<usize> {
             _ => {}
         }
     }
-    // A quote that never ends.
+    // The quote is never closed.
     inside.find('>')
 }
 
-/// What is behind the end of an element whose content is no text.
+/// Skips an element whose content is not text; returns what follows it.
 fn skip<'a>(after: &'a str, name: &str) -> &'a str {
     let mut rest = after;
     while let Some(at) = rest.find("</") {
@@ -307,7 +307,7 @@ fn squeezed(cell: &str) -> String {
     cell.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text with the entities that people and programs write.
+/// Replaces common entities.
 fn unescaped(raw: &str) -> String {
     const NAMED: [(&str, &str); 17] = [
         ("amp", "&"),

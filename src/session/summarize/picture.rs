@@ -1,8 +1,8 @@
-//! Pictures as a model gets them: decoded within limits, scaled to its rules, encoded again.
+//! Pictures for a model: decoded within limits, scaled to its rules, encoded again.
 //!
-//! Decoding is what costs, so an [`ImagePreparer`] remembers what it has seen: a picture is sent with every request of a session.
-//! Pictures come from code that nobody has read: sides and memory are bounded before anything is allocated, and what
-//! is no picture, or too large for one, is none.
+//! Decoding is expensive and a picture is sent with every request of a session, so an [`ImagePreparer`] caches results.
+//! Pictures come from code that nobody has read, so sides and memory are bounded before allocating; data that is
+//! invalid or too large is rejected.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,34 +15,34 @@ use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limit
 
 use crate::llm::types::{Message, Part, PictureRules};
 
-/// Sides above which a picture is none.
+/// Maximum side of a picture in pixels.
 const SIDE: u32 = 20_000;
-/// Bytes that decoding may take.
+/// Maximum bytes that decoding may allocate.
 const ALLOCATION: u64 = 256 << 20;
-/// Bytes of pictures that are remembered.
+/// Bytes of cached pictures.
 const REMEMBERED: usize = 64 << 20;
-/// Pictures of one cell that are sent each by itself; of more, [`SHEET`] together.
+/// Up to this many pictures of a cell are sent one by one; more are combined, [`SHEET`] at a time.
 pub(super) const SINGLE: usize = 6;
-/// Pictures on one sheet, in rows of [`COLUMNS`].
+/// Pictures per sheet, in rows of [`COLUMNS`].
 pub(super) const SHEET: usize = 9;
 const COLUMNS: u32 = 3;
-/// Space between the pictures of a sheet.
+/// Pixels between the pictures of a sheet.
 const GAP: u32 = 8;
 
-/// A picture, ready to be sent.
+/// A picture that is ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// `image/png` or `image/jpeg`.
     pub media_type: &'static str,
     /// The encoded file.
     pub data: Bytes,
-    /// Pixels of the original.
+    /// Width of the original in pixels.
     pub width: u32,
-    /// Pixels of the original.
+    /// Height of the original in pixels.
     pub height: u32,
 }
 
-/// Looks at pictures for a model.
+/// Prepares pictures for a model, with a cache.
 #[derive(Debug)]
 pub struct ImagePreparer {
     rules: PictureRules,
@@ -50,7 +50,7 @@ pub struct ImagePreparer {
 }
 
 impl ImagePreparer {
-    /// For a model with these rules.
+    /// A preparer for a model with these rules.
     pub fn new(rules: PictureRules) -> Self {
         Self {
             rules,
@@ -58,17 +58,17 @@ impl ImagePreparer {
         }
     }
 
-    /// What the model takes.
+    /// The model's picture rules.
     pub fn rules(&self) -> PictureRules {
         self.rules
     }
 
-    /// One picture; `None` if it is none.
+    /// Prepares one picture; `None` if it cannot be decoded.
     pub fn see(&self, encoded: &[u8]) -> Option<Seen> {
         self.remembered(&[encoded], || scaled(encoded, self.rules))
     }
 
-    /// Several pictures as one, in rows; `None` if there is none among them.
+    /// Combines several pictures into one, in rows; `None` if none can be decoded.
     pub fn sheet(&self, encoded: &[&[u8]]) -> Option<Seen> {
         self.remembered(encoded, || sheet(encoded, self.rules))
     }
@@ -92,8 +92,8 @@ impl ImagePreparer {
     }
 }
 
-/// Takes the oldest pictures out of a conversation that has more than a request may have. Several at a time: each time
-/// the conversation is no longer what the provider has cached.
+/// Removes the oldest pictures from a conversation that exceeds the request's maximum. Several at a time, because each
+/// removal invalidates the provider's cache.
 pub fn forget<'a>(messages: impl Iterator<Item = &'a mut Message>, most: usize) {
     let parts = messages.flat_map(|message| match message {
         Message::User(parts) | Message::ToolResult { parts, .. } => parts.as_mut_slice(),
@@ -110,7 +110,7 @@ pub fn forget<'a>(messages: impl Iterator<Item = &'a mut Message>, most: usize) 
     }
 }
 
-/// The pixels of a picture that comes from code nobody has read: sides and memory are bounded before anything is allocated.
+/// Decodes a picture from code that nobody has read: sides and memory are bounded before allocating.
 pub fn decoded(encoded: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
     let mut reader = ImageReader::new(Cursor::new(encoded))
         .with_guessed_format()
@@ -154,21 +154,21 @@ fn scaled(encoded: &[u8], rules: PictureRules) -> Option<Seen> {
     })
 }
 
-/// A size at which a picture takes fewer tiles, if it is at most an eighth of a tile too large for them.
+/// A size that needs fewer tiles, if the picture exceeds them by at most an eighth of a tile.
 fn within_tiles((width, height): (u32, u32), tile: u32) -> Option<(u32, u32)> {
     let too_much = |side: u32| {
         let over = side % tile;
         (side > tile && over > 0 && over <= tile / 8).then_some((side - over, side))
     };
     let ratios = [width, height].into_iter().filter_map(too_much);
-    // The smaller of the two: a / b < c / d.
+    // Picks the smaller ratio: a / b < c / d.
     let (to, from) =
         ratios.min_by_key(|&(to, from)| u64::from(to) * 1_000_000 / u64::from(from))?;
     let scaled = |side: u32| u32::try_from(u64::from(side) * u64::from(to) / u64::from(from));
     Some((scaled(width).ok()?.max(1), scaled(height).ok()?.max(1)))
 }
 
-/// Encodes a picture so that it keeps to the rules: as PNG, else as JPEG, else smaller.
+/// Encodes a picture within the rules: as PNG, else as JPEG, else smaller.
 fn fitted(picture: DynamicImage, rules: PictureRules) -> Option<(&'static str, Bytes)> {
     let mut side = rules.longest_side;
     let mut picture = picture;
@@ -197,7 +197,7 @@ fn encoded(picture: &DynamicImage, format: ImageFormat) -> Option<Vec<u8>> {
     Some(data)
 }
 
-/// Without transparency: what plots leave out is meant to be white.
+/// Replaces transparency with white, which is what plots expect behind them.
 fn on_white(picture: &DynamicImage) -> RgbImage {
     let rgba = picture.to_rgba8();
     RgbImage::from_fn(rgba.width(), rgba.height(), |x, y| {
@@ -206,7 +206,7 @@ fn on_white(picture: &DynamicImage) -> RgbImage {
     })
 }
 
-/// Pictures in rows, each as large as fits. What is no picture is an empty place, so that the order holds.
+/// Pictures in rows, each as large as fits. An invalid picture leaves an empty place, so that positions are preserved.
 fn sheet(encoded: &[&[u8]], rules: PictureRules) -> Option<Seen> {
     let side = (rules.longest_side - GAP * (COLUMNS - 1)) / COLUMNS;
     let small: Vec<Option<RgbImage>> = encoded
@@ -266,7 +266,7 @@ mod tests {
         encoded(&DynamicImage::new_rgb8(width, height), ImageFormat::Png).unwrap()
     }
 
-    /// Noise, which does not compress.
+    /// Random pixels, which do not compress.
     fn noise(side: u32) -> DynamicImage {
         let mut state = 1u32;
         DynamicImage::ImageRgb8(RgbImage::from_fn(side, side, |_, _| {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_no_picture() {
-        // A header that promises 60000 x 60000 pixels, and one whose pixels would take a gigabyte, both with hardly any data.
+        // Headers that declare 60000 x 60000 pixels, and pixels of a gigabyte, both with hardly any data.
         for (width, height) in [(60_000u32, 60_000u32), (19_000, 19_000)] {
             let mut bomb = png(1, 1);
             bomb[16..20].copy_from_slice(&width.to_be_bytes());

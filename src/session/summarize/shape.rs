@@ -1,4 +1,4 @@
-//! What is no chart that is known: vector graphics by their size and words, JSON by its shape.
+//! Describes outputs that are not a known chart: vector graphics by size and text, JSON by its shape.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::chart::cut;
 
-/// Fields that are named.
+/// Maximum fields named.
 const NAMED: usize = 8;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 80;
-/// JSON that is short enough to be quoted, and characters of a graphic's words.
+/// JSON up to this length is quoted; also the maximum characters of a graphic's text.
 const SHORT: usize = 500;
 
-/// Any other JSON: itself if it is short, else its shape.
+/// Any other JSON: itself if short, else its shape.
 pub(super) fn json(mime: &str, value: &Value) -> String {
     let text = value.to_string();
     if text.len() <= SHORT {
@@ -27,7 +27,7 @@ pub(super) fn json(mime: &str, value: &Value) -> String {
     }
 }
 
-/// What a vector graphic has in it: its size, its shapes, its words.
+/// Describes a vector graphic: its size, shapes and text.
 pub(super) fn svg(source: &str) -> String {
     let tag = |name: &str| source.matches(&format!("<{name}")).count();
     let shapes: usize = [
@@ -52,7 +52,7 @@ pub(super) fn svg(source: &str) -> String {
         (_, _, Some(view)) => format!(", view box {view}"),
         _ => String::new(),
     };
-    // The words in it are between the tags.
+    // The HTML reader extracts the text between the tags.
     let mut page = source.replacen("<svg", "<div", 1);
     for end in ["</text>", "</tspan>", "</title>", "</desc>"] {
         page = page.replace(end, "<br>");

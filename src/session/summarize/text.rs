@@ -1,7 +1,8 @@
-//! Text of outputs for a model: head and tail of what is long, and the part that a model asks to read.
+//! Output text for a model: head and tail of long text, and the part that a model asks to read.
 //!
-//! Lines are counted alike wherever text comes from, in memory or in a file, so that the lines that are named as hidden
-//! are those that [`read`] gives: a line ends at `\n`, and one that is longer than [`LINE`] is several.
+//! Lines are counted the same way in memory and in files, so that the line numbers named as hidden are those that
+//! [`read`] accepts: a line ends at `
+//! `, and one longer than [`LINE`] counts as several.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,11 +11,11 @@ use std::ops::Range;
 
 use crate::session::outputs::floor_boundary;
 
-/// Bytes after which a line is broken into several.
+/// Bytes after which a line is split.
 const LINE: usize = 2_000;
-/// Lines that are read when nobody says how many.
+/// Lines read by default.
 const LINES: usize = 200;
-/// Bytes of a file that are gone through for one reading.
+/// Maximum bytes of a file scanned for one read.
 const FAR: u64 = 1 << 30;
 
 /// Text without ANSI sequences and other control characters.
@@ -25,7 +26,7 @@ pub fn plain(text: &str) -> String {
         .collect()
 }
 
-/// All that a cell put out, as text. Some of it is only for who asks for it.
+/// All output of a cell as text. Some lines are folded: shown only on request.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     text: String,
@@ -33,17 +34,17 @@ pub(super) struct Sheet {
     folds: Vec<Fold>,
 }
 
-/// Lines of one text that are folded away.
+/// Folded lines of one text.
 #[derive(Debug)]
 struct Fold {
-    /// Of bytes, each a whole line, in order.
+    /// Byte ranges, each a whole line, in order.
     lines: Vec<Range<usize>>,
-    /// What they are.
+    /// What the lines are, for the note.
     what: &'static str,
 }
 
 impl Sheet {
-    /// Adds text on a line of its own.
+    /// Appends text, starting on a new line.
     pub(super) fn push(&mut self, more: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -51,7 +52,7 @@ impl Sheet {
         self.text.push_str(more);
     }
 
-    /// The same, with some of its lines folded away: their indices in order, and what they are.
+    /// Appends text with some of its lines folded: their indices in order, and what they are.
     pub(super) fn push_folded(&mut self, more: &str, folded: &[usize], what: &'static str) {
         self.push("");
         let mut at = self.text.len();
@@ -69,13 +70,13 @@ impl Sheet {
         }
     }
 
-    /// All of it, folded or not.
+    /// The whole text, folded lines included.
     pub(super) fn whole(&self) -> &str {
         self.text.trim_end()
     }
 
-    /// What is shown within `limit` bytes. `reader` says how the rest can be read, with the name of the cell; without it
-    /// a model can only print less.
+    /// The text within `limit` bytes. `reader` is the cell's id for the note on how to read the rest; without it the
+    /// note only suggests printing less.
     pub(super) fn shown(&self, limit: usize, reader: Option<&str>) -> String {
         let Some(cell) = reader else {
             return head_and_tail(&self.visible(), limit);
@@ -121,7 +122,7 @@ impl Sheet {
                     );
                 }
             } else if let Some(fold) = fold {
-                // Once for all of it.
+                // A fold is announced once.
                 if told.replace(fold) != Some(fold)
                     && let Some(Fold { lines, what }) = self.folds.get(fold)
                 {
@@ -141,14 +142,14 @@ impl Sheet {
         text.trim_end().to_owned()
     }
 
-    /// Which fold the line that begins at this byte is in.
+    /// The fold that contains the line starting at this byte.
     fn fold_at(&self, at: usize) -> Option<usize> {
         self.folds
             .iter()
             .position(|fold| fold.lines.iter().any(|line| line.contains(&at)))
     }
 
-    /// Without what is folded, which is only named.
+    /// The text without folded lines, which are only mentioned.
     fn visible(&self) -> String {
         let mut text = String::new();
         let mut at = 0;
@@ -166,7 +167,7 @@ impl Sheet {
     }
 }
 
-/// Where the head ends and the tail begins when `limit` bytes of visible lines are shown.
+/// Where the head ends and the tail starts if `limit` bytes of visible lines are shown.
 fn ends(lines: &[(&str, Option<usize>)], limit: usize) -> (usize, usize) {
     let fits = |room: &mut usize, (piece, fold): &(&str, Option<usize>)| {
         if fold.is_some() {
@@ -190,7 +191,7 @@ fn ends(lines: &[(&str, Option<usize>)], limit: usize) -> (usize, usize) {
     (head, lines.len().saturating_sub(tail).max(head))
 }
 
-/// `text` if it fits, else its head and its tail, cut at lines where there are any.
+/// `text` if it fits, else its head and tail, cut at line breaks where possible.
 pub fn head_and_tail(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -218,7 +219,7 @@ pub fn head_and_tail(text: &str, limit: usize) -> String {
     )
 }
 
-/// The lines of a text, with their line breaks; long ones in several.
+/// The lines of a text with their line breaks; long ones are split.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -237,14 +238,14 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What somebody wants to read of a text.
+/// Which lines of a text to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The first line, from 1; a negative one counts from the end. The beginning, if not said.
+    /// The first line, from 1; negative counts from the end. Defaults to the beginning.
     pub start: Option<i64>,
     /// How many lines.
     pub lines: Option<usize>,
-    /// Only lines that have this in them, in whatever case.
+    /// Only lines that contain this, ignoring case.
     pub search: Option<String>,
 }
 
@@ -255,15 +256,15 @@ pub struct Lines {
     pub lines: VecDeque<(usize, String)>,
     /// How many there are.
     pub total: usize,
-    /// How many have in them what was searched.
+    /// How many lines match the search.
     pub matches: Option<usize>,
 }
 
-/// Reads what is wanted of `source`, at most about `limit` bytes, with a line in front that says what it is and where it
-/// goes on.
+/// Reads the wanted lines of `source`, at most about `limit` bytes, under a heading that says which lines these are and
+/// where to continue.
 ///
 /// # Errors
-/// What reading `source` gave.
+/// Errors of reading `source`.
 pub fn read(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<String> {
     let Lines {
         lines,
@@ -273,10 +274,10 @@ pub fn read(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<S
     Ok(told(&lines, total, matches))
 }
 
-/// Reads what is wanted of `source`, at most about `limit` bytes.
+/// Reads the wanted lines of `source`, at most about `limit` bytes.
 ///
 /// # Errors
-/// What reading `source` gave.
+/// Errors of reading `source`.
 pub fn lines(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<Lines> {
     let lines = wanted.lines.unwrap_or(LINES).max(1);
     let needle = wanted.search.as_deref().map(str::to_lowercase);
@@ -300,7 +301,7 @@ pub fn lines(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<
             }
             matches += 1;
         }
-        // Of the end, the last lines that were seen are kept until the end is known.
+        // When counting from the end, keep the last lines seen until the end is known.
         if let Some(back) = from_end {
             kept.push_back((total, line.to_owned()));
             let back = usize::try_from(back.unsigned_abs()).unwrap_or(usize::MAX);
@@ -333,7 +334,7 @@ pub fn lines(source: impl BufRead, wanted: &Wanted, limit: usize) -> io::Result<
     })
 }
 
-/// A closure that `take_while` can call although it changes what it has seen.
+/// Adapts a closure that mutates its state for `take_while`.
 fn fits_once<'a, T: 'a>(mut fits: impl FnMut(&&'a T) -> bool) -> impl FnMut(&&'a T) -> bool {
     move |item| fits(item)
 }
@@ -367,17 +368,17 @@ fn told(kept: &VecDeque<(usize, String)>, total: usize, matches: Option<usize>) 
     text.trim_end().to_owned()
 }
 
-/// The lines of a source, cut as [`pieces`] cuts them.
+/// Reads lines from a source, split as [`pieces`] splits them.
 struct Pieces<R> {
     source: io::Take<R>,
-    /// The first bytes of a character that the last piece ended in.
+    /// The first bytes of a character that crosses the end of the last piece.
     carry: Vec<u8>,
 }
 
 impl<R: BufRead> Pieces<R> {
     fn next(&mut self) -> io::Result<Option<String>> {
         let mut line = std::mem::take(&mut self.carry);
-        // One more than a piece has, for the line break after a line that is just as long.
+        // One byte more than a piece, for the line break of a line of exactly that length.
         let room = (LINE + 1).saturating_sub(line.len());
         (&mut self.source)
             .take(room as u64)
@@ -453,7 +454,7 @@ mod tests {
             sheet.shown(1000, None),
             "printed\n[3 lines hidden: frames]\nline 3\nline 5"
         );
-        // Folded lines do not count as shown, and are hidden only once.
+        // Folded lines do not count as shown, and are counted as hidden only once.
         let shown = sheet.shown(16, Some("c"));
         assert_eq!(shown.matches("hidden").count(), 2, "{shown}");
         assert!(

@@ -1,25 +1,25 @@
-//! Which lines of a traceback a model does without.
+//! Which lines of a traceback to leave out for a model.
 //!
-//! IPython shows five lines of source for each frame, and most frames are inside libraries: of a misspelt column that is
-//! a page of pandas. What failed is in the frames of the person's own code, the last frame and the message. Of Node.js all
-//! frames of its own and of the kernel around the code go: there is nothing in them.
+//! IPython shows five lines of source per frame, and most frames are inside libraries: a misspelt column gives a page
+//! of pandas. The cause is in the frames of the person's own code, the last frame and the message. For Node.js, all
+//! internal frames and those of the kernel are left out, because they show nothing about the cause.
 
 use std::ops::Range;
 
-/// Lines that are shown at most: of the first frame of the person's own code, and of the end.
+/// Maximum lines shown: the first frame of the person's own code, and the end.
 const LINES: usize = 20;
-/// So many of that frame.
+/// Lines shown of that frame.
 const FIRST: usize = 6;
 
-/// Frames as IPython writes them: `File path:line, in name` or `Cell In[n], line m`, then source.
+/// A frame as IPython writes it: `File path:line, in name` or `Cell In[n], line m`, then source.
 struct Frame {
     lines: Range<usize>,
     in_library: bool,
-    /// Another frame comes right after it.
+    /// Another frame follows directly.
     goes_on: bool,
 }
 
-/// The indices of the lines that are left out, in order.
+/// The indices of the lines to leave out, in order.
 pub(super) fn left_out(traceback: &str) -> Vec<usize> {
     let lines: Vec<&str> = traceback.lines().collect();
     let frames = frames(&lines);
@@ -31,7 +31,7 @@ pub(super) fn left_out(traceback: &str) -> Vec<usize> {
             .find(|(_, frame)| frame.lines.contains(&index))
             .filter(|(_, frame)| frame.in_library)
         else {
-            // The message says it again.
+            // The message repeats it.
             return !frames.is_empty() && is_title(line);
         };
         let is_end = at + 1 == frames.len() && !frame.goes_on;
@@ -85,7 +85,7 @@ fn is_title(line: &str) -> bool {
     line.starts_with("-----") || line.ends_with("Traceback (most recent call last)")
 }
 
-/// Source that is not the person's.
+/// Whether the frame's source belongs to a library.
 fn is_library(header: &str) -> bool {
     [
         "site-packages/",
@@ -98,8 +98,8 @@ fn is_library(header: &str) -> bool {
     .any(|part| header.contains(part))
 }
 
-/// `at Module._compile (node:internal/modules/cjs/loader:1554:14)`, and those of the kernels, which are run by `node --eval`
-/// or lie in packages. The person's own are in files and in `evalmachine.<anonymous>`.
+/// Matches `at Module._compile (node:internal/modules/cjs/loader:1554:14)` and frames of the kernels, which run under
+/// `node --eval` or from packages. The person's own frames are in files and in `evalmachine.<anonymous>`.
 fn is_node_frame(line: &str) -> bool {
     const KERNELS: [&str; 4] = ["nel", "jp-kernel", "ijavascript", "tslab"];
     let Some(frame) = line.trim_start().strip_prefix("at ") else {

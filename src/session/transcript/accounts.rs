@@ -1,4 +1,4 @@
-//! What the session and each of its turns have cost. A turn goes by the cell of its question.
+//! The cost of the session and of each turn. A turn is identified by the cell of its question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// In the words of the notebook's metadata.
+    /// The cost as notebook metadata.
     pub(in crate::session) fn to_json(self) -> Value {
         let Self {
             requests,
@@ -45,7 +45,7 @@ impl Spent {
         account
     }
 
-    /// What the metadata says; what it does not say is nothing.
+    /// Reads the cost from metadata; missing values are zero.
     pub(in crate::session) fn from_json(account: &Value) -> Self {
         let count = |key: &str| account.get(key).and_then(Value::as_u64).unwrap_or(0);
         let number = |key: &str| account.get(key).and_then(Value::as_f64);
@@ -77,12 +77,12 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Of all turns together.
+    /// The total of all turns.
     pub fn session(&self) -> Spent {
         self.session
     }
 
-    /// What the metadata says of a notebook and of its cells: the accounts, and what providers want back.
+    /// Reads the metadata of a notebook and of its cells: the costs, and the data that providers need back.
     pub(in crate::session) fn read(
         file: &Map<String, Value>,
         cells: &[(Cell, Value)],
@@ -106,23 +106,23 @@ impl Accounts {
 }
 
 impl Transcript {
-    /// What the provider wants back of reply `step`, if anything but its words and calls.
+    /// The data that the provider needs back with reply `step`, besides its text and calls.
     pub fn native(&self, step: u32) -> Option<&Native> {
         self.natives.get(&step)
     }
 
-    /// What all turns so far have cost.
+    /// The cost of all turns so far.
     pub fn spent(&self) -> Spent {
         self.accounts.session
     }
 
-    /// What the turn of this question has cost so far.
+    /// The cost so far of the turn that this question started.
     pub fn spent_on(&self, question: &str) -> Spent {
         let account = self.accounts.turns.get(question);
         account.copied().unwrap_or_default()
     }
 
-    /// What the latest turn has cost so far.
+    /// The cost so far of the latest turn.
     pub fn spent_lately(&self) -> Spent {
         self.question()
             .map(|question| self.spent_on(question))
@@ -130,7 +130,7 @@ impl Transcript {
     }
 
     pub(super) fn keep(&mut self, step: u32, native: Native) {
-        // The notebook says it in the first cell of the reply.
+        // The notebook stores it in the first cell of the reply.
         let mut cells = self.cells().iter();
         if let Some(at) = cells.position(|cell| cell.step() == Some(step)) {
             self.cells.touch(at);
@@ -149,11 +149,11 @@ impl Transcript {
         self.account(|spent| spent.milliseconds += milliseconds);
     }
 
-    /// Changes the session's account and that of the latest question.
+    /// Changes the costs of the session and of the latest question.
     fn account(&mut self, change: impl Fn(&mut Spent)) {
         change(&mut self.accounts.session);
         if let Some(question) = self.question().map(str::to_owned) {
-            // The notebook says it in the cell of the question.
+            // The notebook stores it in the cell of the question.
             if let Some(at) = self.cells.position(&question) {
                 self.cells.touch(at);
             }

@@ -4,7 +4,7 @@ use super::{CellKind, CodeCell, CodeStatus, Edit, EditError, Transcript, cells};
 use crate::session::open;
 
 impl Transcript {
-    /// Applies one edit and returns the new revision. An edit that does not fit changes nothing.
+    /// Applies one edit and returns the new revision. An edit that fails changes nothing.
     ///
     /// # Errors
     /// [`EditError`].
@@ -83,13 +83,13 @@ impl Transcript {
                 self.others
                     .retain(|other| other.language != kernel.language);
                 self.others.push(kernel);
-                // Cells name their kernel.
+                // Each cell's rendering names its kernel, so all cells change.
                 self.cells.touch(0);
             }
             Edit::CutOff { cell, reason } => self.cut_off(&cell, &reason)?,
             Edit::SetModel(model) => {
                 let next = self.last_step() + 1;
-                // One that never said a word is not worth keeping.
+                // Drop a model that never answered.
                 self.models.retain(|(_, from)| *from < next);
                 if self.model() != Some(&model) {
                     self.models.push((model, next));

@@ -1,5 +1,5 @@
-//! The cells in order. Found by id at once; what they keep, which of them show a display and which have changed is
-//! counted along, so that no edit has to look at all of them.
+//! The cells in order, indexed by id. Output sizes, the cells that show a display and the first changed cell are
+//! maintained incrementally, so that no edit scans all cells.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use super::{Cell, CellKind, EditError};
 pub(super) struct Cells {
     list: Vec<Cell>,
     positions: HashMap<String, usize>,
-    /// Cells that have shown a display of that name, and may still.
+    /// Display id -> cells that have shown it and may still.
     displays: HashMap<String, Vec<usize>>,
-    /// What all of them keep of outputs.
+    /// Bytes of outputs that all cells keep.
     bytes: usize,
-    /// The first that changed since it was last asked to forget; else how many there are.
+    /// Index of the first cell changed since the last reset; the number of cells if none.
     changed_from: usize,
 }
 
@@ -23,11 +23,11 @@ impl Cells {
         &self.list
     }
 
-    /// These, all changed. Of two with one id the first is found.
+    /// Builds the index; all cells count as changed. Of two cells with one id the first is kept.
     pub(super) fn of(list: Vec<Cell>) -> Self {
         let mut cells = Self::default();
         for cell in list {
-            // A notebook has no two with one id.
+            // Ids are unique in a notebook.
             let _ = cells.push(cell);
         }
         cells
@@ -57,7 +57,7 @@ impl Cells {
         self.changed_from = self.list.len();
     }
 
-    /// The cell at `at` and those behind it count as changed.
+    /// Marks the cells from index `at` on as changed.
     pub(super) fn touch(&mut self, at: usize) {
         self.changed_from = self.changed_from.min(at);
     }
@@ -79,7 +79,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Only the first `length` cells stay.
+    /// Keeps only the first `length` cells.
     pub(super) fn truncate(&mut self, length: usize) {
         for cell in self.list.drain(length.min(self.list.len())..) {
             self.positions.remove(&cell.id);
@@ -106,12 +106,12 @@ impl Cells {
         self.touch(at);
     }
 
-    /// Where displays named `display_id` may be.
+    /// Indices of cells that may show displays named `display_id`.
     pub(super) fn showing(&self, display_id: &str) -> &[usize] {
         self.displays.get(display_id).map_or(&[], Vec::as_slice)
     }
 
-    /// The cell `id` shows a display named `display_id`.
+    /// Records that the cell `id` shows a display named `display_id`.
     pub(super) fn shows(&mut self, id: &str, display_id: &str) {
         if let Some(at) = self.position(id) {
             note(&mut self.displays, display_id, at);
@@ -129,7 +129,7 @@ fn note(displays: &mut HashMap<String, Vec<usize>>, display_id: &str, at: usize)
     }
 }
 
-/// What a cell keeps of outputs. A person's own, from a notebook that goes on, are not counted.
+/// Bytes of outputs that a cell keeps. A person's cell, from a notebook that the session continues, counts zero.
 pub(super) fn kept(cell: &Cell) -> usize {
     match &cell.kind {
         _ if cell.is_foreign() => 0,

@@ -1,9 +1,9 @@
 //! Changes to a transcript.
 //!
-//! They are the journal's records ([`crate::session::journal`]), so what is written today is read for years. A new variant
-//! of [`Edit`] needs nothing but serde's derive; a Sponde that does not know it says so and goes on without it. A new
+//! They are the journal's records ([`crate::session::journal`]), so today's format will be read for years. A new
+//! variant of [`Edit`] needs nothing but serde's derive; a Sponde that does not know it reports and skips it. A new
 //! field of a variant, or of a type in one, gets `#[serde(default)]`; a field or variant is never renamed or given
-//! another meaning. A new field of the transcript has to come back from
+//! another meaning. A new field of the transcript must be reproduced by
 //! [`Transcript::snapshot`](super::Transcript::snapshot) (the compiler points there), and one of a cell gets
 //! `#[serde(default)]`.
 
@@ -184,16 +184,16 @@ pub enum Edit {
     Reload(Box<Notebook>),
 }
 
-/// Why an edit does not fit.
+/// Why an edit cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// No such cell.
     #[error("there is no cell `{0}`")]
     NoCell(String),
-    /// The cell is there but not code.
+    /// The cell is not a code cell.
     #[error("cell `{0}` is not code")]
     NotCode(String),
-    /// The id is taken.
+    /// Another cell has this id.
     #[error("there is already a cell `{0}`")]
     Taken(String),
 }

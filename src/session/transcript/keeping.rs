@@ -1,11 +1,11 @@
-//! Outputs that come to cells, and what cells keep of them.
+//! Adding outputs to cells, and keeping them within limits.
 
 use super::{CellKind, EditError, Transcript};
 use crate::kernel::OutputEvent;
 
 impl Transcript {
-    /// The cells whose outputs are over the limits, or show something that `output` of `cell` changed and that is in
-    /// files. Each wants an [`Edit::Cut`](super::Edit::Cut).
+    /// The cells whose outputs exceed the limits, or show a display that `output` of `cell` updated and that is kept in
+    /// files. Each needs an [`Edit::Cut`](super::Edit::Cut).
     pub fn over(&self, cell: &str, output: &OutputEvent) -> Vec<String> {
         let mut cells: Vec<usize> = match output {
             OutputEvent::Update { display_id, .. } => self.cells.showing(display_id).to_vec(),
@@ -16,7 +16,7 @@ impl Transcript {
         cells
             .into_iter()
             .filter_map(|at| self.cells.list().get(at))
-            // What came from a file is not ours to cut.
+            // Outputs that came from a file are never cut.
             .filter(|cell| cell.carried.is_none())
             .filter_map(|cell| Some((cell, &cell.code()?.outputs)))
             .filter(|(_, outputs)| outputs.is_over(&self.limits.of_cell(all - outputs.bytes())))
@@ -24,7 +24,7 @@ impl Transcript {
             .collect()
     }
 
-    /// The cells that may show a display of that name.
+    /// The cells that may show a display of this name.
     pub fn showing(&self, display_id: &str) -> Vec<String> {
         let cells = self.cells.showing(display_id).iter();
         cells
@@ -33,7 +33,7 @@ impl Transcript {
             .collect()
     }
 
-    /// What [`Edit::Emit`](super::Edit::Emit) does, for an output that its owner still needs.
+    /// Does what [`Edit::Emit`](super::Edit::Emit) does, but borrows the output.
     ///
     /// # Errors
     /// [`EditError`].
@@ -43,7 +43,7 @@ impl Transcript {
         Ok(self.revision)
     }
 
-    /// A display may have been shown by an earlier cell than the one that updates it.
+    /// Adds output to the cell. A display may have been shown by an earlier cell than the one that updates it.
     pub(super) fn emit(&mut self, id: &str, output: &OutputEvent) -> Result<(), EditError> {
         let shown = match output {
             OutputEvent::Update {

@@ -1,4 +1,4 @@
-//! A transcript that a notebook gave, instead of one that edits made.
+//! Building a transcript from a notebook instead of from edits.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::session::carried::CarriedFile;
 use crate::session::limits::OutputLimits;
 use crate::session::outputs::Outputs;
 
-/// What a transcript is made of.
+/// The parts of a transcript.
 pub(in crate::session) struct Restored {
     pub(in crate::session) cells: Vec<Cell>,
     pub(in crate::session) kernel: Option<KernelIdentity>,
@@ -22,7 +22,7 @@ pub(in crate::session) struct Restored {
 }
 
 impl Transcript {
-    /// One that a notebook gave; its revision is 0, for the file has all of it.
+    /// Builds a transcript from a notebook; its revision is 0, because the file contains all of it.
     pub(in crate::session) fn restored(restored: Restored, limits: OutputLimits) -> Self {
         let Restored {
             cells,
@@ -46,18 +46,18 @@ impl Transcript {
         }
     }
 
-    /// Puts other cells in the place of all there are.
+    /// Replaces all cells.
     pub(in crate::session) fn replace(&mut self, cells: Vec<Cell>, file: CarriedFile) {
         self.cells = Cells::of(cells);
         self.file = file;
         self.forget_replies();
     }
 
-    /// What was kept of replies behind the last one goes: a session that is resumed gives their numbers again.
+    /// Drops data of replies after the last one: a resumed session reuses their numbers.
     pub(super) fn forget_replies(&mut self) {
         let last = self.last_step();
         self.natives.retain(|step, _| *step <= last);
-        // The one that was chosen last answers the next.
+        // The model chosen last answers next.
         if let Some((name, from)) = self.models.pop() {
             self.models.retain(|(_, from)| *from <= last);
             if self.model() != Some(&name) {
@@ -66,17 +66,17 @@ impl Transcript {
         }
     }
 
-    /// Takes all cells.
+    /// Removes and returns all cells.
     pub(in crate::session) fn take_cells(&mut self) -> Vec<Cell> {
         std::mem::take(&mut self.cells).into_list()
     }
 
-    /// What the notebook's file says besides.
+    /// The notebook content that the session does not use.
     pub(in crate::session) fn file(&self) -> &CarriedFile {
         &self.file
     }
 
-    /// The number of the latest reply of a model; 0 if there is none.
+    /// The number of the model's latest reply; 0 if there is none.
     pub fn last_step(&self) -> u32 {
         let steps = self.cells().iter().filter_map(Cell::step);
         steps.max().unwrap_or(0)
@@ -84,7 +84,7 @@ impl Transcript {
 }
 
 impl CodeCell {
-    /// Code that nobody has decided on.
+    /// Code that awaits a decision.
     pub(super) fn proposed(author: Author, language: Option<String>) -> Self {
         Self {
             author,
@@ -103,14 +103,14 @@ impl CodeCell {
 }
 
 impl Cell {
-    /// Whether it is a person's, from a notebook that the session continues: it is written back as it was.
+    /// Whether a person wrote it, in a notebook that the session continues: it is written back unchanged.
     pub fn is_foreign(&self) -> bool {
         self.carried
             .as_ref()
             .is_some_and(|carried| carried.shape.is_some())
     }
 
-    /// Its code, if it is code.
+    /// The code, if it is a code cell.
     pub fn code(&self) -> Option<&CodeCell> {
         match &self.kind {
             CellKind::Code(code) => Some(code),
@@ -123,7 +123,7 @@ impl Cell {
         }
     }
 
-    /// The model's reply that it is part of.
+    /// The number of the model's reply that it belongs to.
     pub fn step(&self) -> Option<u32> {
         match &self.kind {
             CellKind::Assistant { step } => Some(*step),

@@ -1,4 +1,4 @@
-//! What became of a code cell, as one word: in events, notebooks and the audit log.
+//! The state of a code cell as one word: in events, notebooks and the audit log.
 
 use std::fmt;
 

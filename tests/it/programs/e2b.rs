@@ -45,7 +45,7 @@ impl<'a> Server<'a> {
 fn with_languages() -> Sponde {
     let sponde = Sponde::new();
     let prefix = tools().join("kernels/python");
-    for name in ["bash", "deno"] {
+    for name in ["bash", "deno", "r", "java"] {
         let dir = prefix.join("share/jupyter/kernels").join(name);
         let text = std::fs::read_to_string(dir.join("kernel.json")).unwrap();
         sponde.add_kernelspec(name, &text.replace("{prefix}", prefix.to_str().unwrap()));
@@ -158,9 +158,12 @@ fn the_python_sdk_with_a_key() {
         "before": ["set", null],
         "home": true,
         "magic": "m",
+        "others": {"r": true, "java": true, "js": true},
         "bash": [true, "none set\n"],
         "ts": [true, "none", "set"],
     });
+    expected["watched"] = json!(true);
+    expected["at_once"] = json!([["1", "2"], ["two\n"], "42\n", "one", true]);
     expected["copies"] = json!({
         "first": ["one", {"by": "me"}, "one"],
         "named": [["mine:default", ["mine:default"]]],
@@ -181,7 +184,12 @@ fn the_python_sdk_with_a_key() {
         "signed": "xxx",
         "expired": ["HTTPError", "HTTP Error 401: Unauthorized"],
         "forged": ["HTTPError", "HTTP Error 401: Unauthorized"],
+        "counting": true,
         "paused": [false, "TimeoutException", "paused"],
+        "stands_still": true,
+        "goes_on": true,
+        "cpu": true,
+        "timeout": [true, "paused", "6"],
         "resumed": "5",
         "others_files": [false, "False"],
         "with_my_token": 401,
@@ -216,6 +224,35 @@ fn the_python_sdk_in_debug_mode() {
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(&seen[key], value, "{key}");
     }
+    server.end(&sponde);
+}
+
+/// Figures of each library as each type of chart that E2B's schema has.
+#[test]
+fn figures_become_charts() {
+    let sponde = Sponde::new();
+    let server = Server::start(&sponde, &[]);
+    let mut client = Command::new(python());
+    client
+        .arg(fixture("e2b_charts.py"))
+        .arg(fixture("charts.toml"))
+        .env("E2B_API_KEY", &server.token)
+        .env("E2B_API_URL", &server.url)
+        .env("E2B_SANDBOX_URL", &server.url);
+    assert_eq!(seen(&mut client), json!({ "cases": 24, "differ": {} }));
+    server.end(&sponde);
+}
+
+/// More than there are spare ones, all alive at once; the benchmark does it with 200.
+#[test]
+fn many_sandboxes_live_at_once() {
+    let sponde = Sponde::new();
+    let server = Server::start(&sponde, &["--max-sessions", "30"]);
+    let target = json!({ "url": server.url, "token": server.token, "many": 20 });
+    let mut client = Command::new(python());
+    client.arg(fixture("e2b_client.py")).arg(target.to_string());
+    let expected = json!({ "first": true, "again": true, "killed": true });
+    assert_eq!(seen(&mut client), expected);
     server.end(&sponde);
 }
 

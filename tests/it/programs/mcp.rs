@@ -109,6 +109,36 @@ fn the_python_client_over_http_in_both_ways() {
 }
 
 #[test]
+fn the_typescript_client_over_http() {
+    let sponde = Sponde::new();
+    let mut server = sponde.start(&["serve"]);
+    let url = server.line();
+    let (base, token) = url.trim().split_once("/#token=").expect("a URL");
+    let target = json!({ "url": format!("{base}/mcp"), "token": token });
+    let mut client = Command::new("node");
+    client
+        .arg(fixture("mcp_client_http.mjs"))
+        .arg(tools().join("node_modules"))
+        .arg(target.to_string());
+    assert_eq!(
+        seen(&mut client),
+        json!({
+            "first": "42",
+            "steps": 4,
+            "progress": true,
+            "says": true,
+            "cancelled": true,
+            "after": "'interrupted'",
+            "again": "'interrupted'",
+            "chart": [["line", [[0, 1], [1, 2]]]],
+        })
+    );
+    server.signal(rustix::process::Signal::TERM);
+    assert_eq!(server.end().code, Some(0));
+    sponde.assert_no_process_is_left();
+}
+
+#[test]
 fn the_typescript_client_over_pipes() {
     let sponde = Sponde::new();
     let target = start(&sponde, &["mcp"]);

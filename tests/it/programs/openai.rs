@@ -113,7 +113,23 @@ fn expected() -> Value {
         "fresh": [[["False\n"]], true],
         "unsupported": ["`background: true`", "the tool `web_search`", "`conversation`", "a `text.format` other than text",
             "`n` above 1"],
-        "file_ids": refused("BadRequestError", 400),
+        "file_ids": refused("NotFoundError", 404),
+        "stored": {
+            "made": ["file", "rain.csv", "user_data", 7, "processed"],
+            "listed": [true],
+            "retrieved": "rain.csv",
+            "content": "mm\n4\n2\n",
+            "used": [["6\n"]],
+            "attached": [["mm\n\n"]],
+            "in_container": ["rain.csv"],
+            "deleted": true,
+            "gone": refused("NotFoundError", 404),
+            "hostile": [404],
+            "purpose": refused("BadRequestError", 400),
+            "copy_stays": [["True\n"]],
+        },
+        "network": [[["reached\n"]], [["nothing\n"]], [["nothing\n"]]],
+        "at_once": ["one", "two"],
         "no_question": refused("BadRequestError", 400),
         "no_such_model": refused("NotFoundError", 404),
         "cancelled": [["7\n"]],
@@ -130,7 +146,7 @@ async fn the_python_sdk_of_openai() {
         .with("OPENAI_BASE_URL", &model.url)
         .with("OPENAI_API_KEY", "sk-hunter2");
     let seen = tokio::task::block_in_place(|| {
-        let mut server = sponde.start(&["serve", "--model", "gpt-4o"]);
+        let mut server = sponde.start(&["serve", "--model", "gpt-4o", "--network", "on"]);
         let url = server.line();
         let (base, token) = url.trim().split_once("/#token=").expect("a URL");
         let mut client = Command::new(python());

@@ -145,8 +145,18 @@ fn the_wheel_has_the_program_and_the_module() {
             .args(["-m", "pip", "--python"])
             .arg(&own)
             .args(arguments)
-            .arg(wheel),
+            .arg(&wheel),
     );
+    // As a person runs it who installs nothing.
+    let mut uvx = Command::new(python().with_file_name("uvx"));
+    uvx.args(["--offline", "--no-cache", "--no-config", "--python"])
+        .arg(&own)
+        .arg("--from")
+        .arg(&wheel)
+        .args(["sponde", "--version"])
+        .env("UV_TOOL_DIR", sponde.path("uv"));
+    let version = format!("sponde {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed(&mut uvx), version);
     let code = "import sponde\nwith sponde.Session() as session:\n  print(session.run('6 * 7').text, sponde.find_program())";
     let mut command = client(&sponde, &own);
     command
@@ -155,7 +165,6 @@ fn the_wheel_has_the_program_and_the_module() {
         .current_dir(&wheels);
     let program = venv.join("bin/sponde");
     assert_eq!(printed(&mut command), format!("42 {}", program.display()));
-    let version = format!("sponde {}", env!("CARGO_PKG_VERSION"));
     assert_eq!(printed(Command::new(program).arg("--version")), version);
     sponde.assert_nothing_is_left();
 }

@@ -44,7 +44,7 @@ const EXPECTED: &str = r#"{
     "described": true,
     "prompt": true,
     "verified": [404, 200, 200, 200],
-    "features": {"terminal": false, "notebooks": false, "system": true},
+    "features": {"terminal": false, "notebooks": true, "system": true},
     "no_key": [401, 401, 401],
     "first": ["ok", "set", [], 1],
     "second": "23",
@@ -73,6 +73,14 @@ const EXPECTED: &str = r#"{
     "hostile_write_file": ["HTTP error 403", "HTTP error 403", "HTTP error 403", "HTTP error 400", "HTTP error 403", "HTTP error 403", "HTTP error 403", "HTTP error 403"],
     "hostile_display_file": ["HTTP error 403", "HTTP error 403", "HTTP error 403", false, "HTTP error 403", "HTTP error 403", false, "HTTP error 403"],
     "hostile_list": [true, true, true],
+    "notebook": {
+        "opened": ["python3", "ready"],
+        "ran": [["ok", 1, []], ["ok", 2, ["execute_result"]], ["error", 3, ["error"]], ["ok", null, []]],
+        "value": "42", "changed": "7", "status": "ready",
+        "refused": [400, 404, 404, 403, 400, 401],
+        "closed": [{"status": "stopped"}, 404],
+        "file": [["x = 6", 1], ["x + 1", 4], ["1 / 0", 3], ["The end", null]]
+    },
     "failed": ["error", {"name": "ZeroDivisionError", "value": "division by zero"}],
     "asks": true,
     "late": ["timed out", "20"],

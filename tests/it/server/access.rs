@@ -218,6 +218,245 @@ async fn a_client_cannot_widen_what_the_server_was_started_with() {
     server.end();
 }
 
+/// The status of an answer, and what comes of it at once: a stream has no end.
+async fn begun(request: reqwest::RequestBuilder) -> (u16, String) {
+    let mut response = request.send().await.unwrap();
+    let mut bytes = Vec::new();
+    let soon = std::time::Duration::from_secs(1);
+    while let Ok(Ok(Some(more))) = tokio::time::timeout(soon, response.chunk()).await {
+        bytes.extend(more);
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (response.status().as_u16(), text)
+}
+
+/// With the token: no name in any path leads out of the server's directory, however it is written, nor through a link.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_name_in_a_path_leads_out() {
+    let (_model, sponde) = with_model([]).await;
+    let secret = "the-secret-of-another-directory";
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), secret).unwrap();
+    std::os::unix::fs::symlink(outside.path(), sponde.path("out")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("secret"), sponde.path("link")).unwrap();
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    let session = server.session(json!({})).await;
+    let id = session.rsplit('/').next().unwrap();
+    let (_, document) = server.get("/openapi.json").await;
+    let passwords = std::fs::read_to_string("/etc/passwd").unwrap();
+    let first = passwords.lines().next().unwrap();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for (path, item) in document["paths"].as_object().unwrap() {
+        if !path.contains('{') {
+            continue;
+        }
+        let names = [
+            "..%2f..%2fetc%2fpasswd",
+            "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+            "%2fetc%2fpasswd",
+            "out%2fsecret",
+            "link",
+            "..",
+        ];
+        for name in names {
+            // Every name, and each behind a session that is there.
+            for keeps_session in [false, true] {
+                let filled: Vec<&str> = path
+                    .split('/')
+                    .map(|part| match part {
+                        "{id}" if keeps_session => id,
+                        part if part.starts_with('{') => name,
+                        part => part,
+                    })
+                    .collect();
+                let filled = filled.join("/");
+                for method in item.as_object().unwrap().keys() {
+                    let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+                    // Only the session that is there would be ended by this.
+                    if method == Method::DELETE && filled == session {
+                        continue;
+                    }
+                    // E2B's clients send the token so.
+                    let request = server.request(method.clone(), &filled);
+                    let request = request.header("x-api-key", &server.token);
+                    let request = match method {
+                        Method::POST | Method::PUT | Method::PATCH => request.json(&json!({})),
+                        _ => request,
+                    };
+                    let (status, told) = begun(request).await;
+                    asked += 1;
+                    assert!(
+                        !told.contains(secret) && !told.contains(first),
+                        "{method} {filled}: {status} {told}"
+                    );
+                    let is_refused =
+                        matches!(status, 400 | 401 | 403 | 404 | 405 | 409 | 410 | 415 | 422);
+                    // A link itself is replaced or removed; the client's library takes `..` out of a path, which leads to other
+                    // routes; and what has only the session's name in it is the session's.
+                    let is_harmless = matches!(name, "link" | "..") || !filled.contains(name);
+                    if !is_refused && !is_harmless {
+                        wrong.push(format!("{method} {filled}: {status} {told}"));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(asked > 500, "{asked}");
+    let kept = std::fs::read_to_string(outside.path().join("secret")).unwrap();
+    assert_eq!(kept, secret);
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string("/etc/passwd").unwrap(), passwords);
+    server.end();
+}
+
+/// A server beyond this machine says so, is reached under its address, and wants the token there too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_all_addresses_wants_the_token() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &["-k", "misbehave", "--listen", "0.0.0.0:0"]);
+    assert!(
+        server.base.starts_with("http://127.0.0.1:"),
+        "{}",
+        server.base
+    );
+    let port = server.base.rsplit(':').next().unwrap();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent: it says under which address this machine is reached.
+    let own = socket
+        .connect("192.0.2.1:9")
+        .and_then(|()| socket.local_addr());
+    let own = own.map_or_else(|_| "127.0.0.1".to_owned(), |it| it.ip().to_string());
+    let url = format!("http://{own}:{port}/api/sessions");
+    let bare = || server.client.get(&url);
+    assert_eq!(answer(bare()).await.0, 401);
+    assert_eq!(answer(bare().bearer_auth("wrong")).await.0, 401);
+    assert_eq!(answer(bare().bearer_auth(&server.token)).await.0, 200);
+    let named = bare()
+        .bearer_auth(&server.token)
+        .header("host", format!("evil.example:{port}"));
+    assert_eq!(answer(named).await.0, 403);
+    let ended = server.end();
+    assert!(
+        ended
+            .stderr
+            .contains("other machines can reach this server"),
+        "{}",
+        ended.stderr
+    );
+}
+
+/// `--open` gives the browser a file that only this person can read, and that leads to the page with the token.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_browser_is_opened_by_a_file() {
+    let (_model, sponde) = with_model([]).await;
+    let opener = sponde.write(
+        "xdg-open",
+        "#!/bin/sh\nstat -c %a \"$1\" > opened.tmp\ncat \"$1\" >> opened.tmp\nmv opened.tmp opened\n",
+    );
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!(
+        "{}:{}",
+        sponde.path("").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let sponde = sponde.with("PATH", &path);
+    let server = Server::start(&sponde, &["-k", "misbehave", "--open"]);
+    let file = sponde.path("opened");
+    tokio::task::block_in_place(|| crate::support::eventually(|| file.exists()));
+    let opened = sponde.read("opened");
+    let (mode, page) = opened.split_once('\n').unwrap();
+    assert_eq!(mode, "600");
+    let url = format!("{}/#token={}", server.base, server.token);
+    assert!(page.contains(&url), "{page}");
+    server.end();
+}
+
+/// Two servers over one directory of sessions: each knows what the other has open, and what it left when it was killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_share_the_sessions_directory() {
+    let (_model, sponde) = with_model([]).await;
+    let one = Server::start(&sponde, &["-k", "misbehave"]);
+    let two = Server::start(&sponde, &["-k", "misbehave"]);
+    let session = one.session(json!({})).await;
+    one.run(&session, "echo of the first").await;
+    let id = session.rsplit('/').next().unwrap().to_owned();
+    let (_, listed) = two.get("/api/sessions").await;
+    assert_eq!(
+        (
+            &listed["live"],
+            &listed["stored"][0]["id"],
+            &listed["stored"][0]["open"]
+        ),
+        (&json!([]), &json!(id), &json!(true))
+    );
+    let resume = json!({ "resume": id });
+    let (status, told) = two.post("/api/sessions", &resume).await;
+    assert_eq!(
+        (status, &told["error"]["reason"]),
+        (409, &json!("taken")),
+        "{told}"
+    );
+    one.program.signal(rustix::process::Signal::KILL);
+    let is_free = || async { two.get("/api/sessions").await.1["stored"][0]["open"] == false };
+    while !is_free().await {
+        tokio::task::yield_now().await;
+    }
+    let (status, told) = two.post("/api/sessions", &resume).await;
+    assert_eq!(status, 201, "{told}");
+    let (_, notebook) = two.get(&format!("{session}/notebook.ipynb")).await;
+    assert!(
+        notebook.to_string().contains("echo of the first"),
+        "{notebook}"
+    );
+    two.end();
+}
+
+/// Whoever followed a session that ended is told so, and by whom, until somebody resumes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ended_is_gone_until_it_is_resumed() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &["-k", "misbehave"]);
+    let session = server.session(json!({})).await;
+    server.run(&session, "echo kept").await;
+    let request = server.request(Method::DELETE, &format!("{session}?as=desk"));
+    assert_eq!(answer(request).await.0, 204);
+    for path in ["", "/events", "/variables", "/notebook.ipynb"] {
+        let (status, told) = server.get(&format!("{session}{path}")).await;
+        assert_eq!(
+            (status, told),
+            (
+                410,
+                json!({"error": {
+                    "message": "desk (web) ended the session",
+                    "hint": "`POST /api/sessions` with `resume` goes on with it",
+                    "reason": "ended",
+                    "by": "desk (web)",
+                }})
+            )
+        );
+    }
+    assert_eq!(server.get("/api/sessions/20200101-none").await.0, 404);
+    let id = session.rsplit('/').next().unwrap();
+    let resume = json!({ "resume": id });
+    assert_eq!(server.post("/api/sessions", &resume).await.0, 201);
+    assert_eq!(server.get(&session).await.0, 200);
+    // One that a program ends with a command is gone too.
+    let (status, _) = server
+        .command(&session, &json!({"command": "shutdown"}))
+        .await;
+    assert_eq!(status, 202);
+    while server.get(&session).await.0 == 200 {
+        tokio::task::yield_now().await;
+    }
+    let (status, told) = server.get(&session).await;
+    assert_eq!(
+        (status, &told["error"]["message"]),
+        (410, &json!("the session has ended"))
+    );
+    server.end();
+}
+
 /// A session works where it did: one of elsewhere would widen what the server's clients reach.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_another_directory_is_not_resumed() {

@@ -111,6 +111,7 @@ async fn every_answer_is_what_the_document_says() {
         .ask("get", "/openapi.json", "/openapi.json", &none)
         .await;
     asker.ask("get", "/health", "/health", &none).await;
+    asker.ask("get", "/api/about", "/api/about", &none).await;
     asker.ask("get", "/api/models", "/api/models", &none).await;
     asker
         .ask("get", "/api/kernels", "/api/kernels", &none)

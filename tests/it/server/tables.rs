@@ -14,7 +14,7 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     let code = "import pandas as pd, numpy as np, polars as pl\n\
         df = pd.DataFrame({'n': np.arange(1_000_000), 'half': np.arange(1_000_000) / 2, 'c': ['x', 'Yy'] * 500_000})\n\
         odd = pd.DataFrame({'a': [2**60, None, 'text', 1.5], 'd': pd.to_datetime(['2020-01-01', None, '2021-02-03', '2022-01-01'])}, index=['i', 'j', 'k', 'l'])\n\
-        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nword = 'hello'\nprint('made')";
+        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nword = 'hello'\nplain = pd.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nprint('made')";
     server.run(&session, code).await;
     let (_, variables) = server.get(&format!("{session}/variables")).await;
     let variables = variables.as_array().unwrap();
@@ -159,6 +159,27 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     );
     let parquet = parquet.send().await.unwrap().bytes().await.unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let xlsx = server.request(Method::GET, &format!("{frames}/plain/export?format=xlsx"));
+    let xlsx = xlsx.send().await.unwrap().bytes().await.unwrap();
+    assert!(xlsx.starts_with(b"PK\x03\x04"));
+    // Both are what pandas reads.
+    sponde.write("small.parquet", &parquet);
+    sponde.write("small.xlsx", &xlsx);
+    let read = "import sys, json, pandas as pd\n\
+        print(json.dumps([json.loads(frame.to_json(orient='split', index=False)) for frame in (pd.read_parquet('small.parquet'), pd.read_excel('small.xlsx'))]))";
+    let output = std::process::Command::new(crate::support::python_prefix().join("bin/python"))
+        .args(["-c", read])
+        .current_dir(sponde.path(""))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let whole = json!({"columns": ["a", "t"], "data": [[3, "q"], [1, "w"], [null, "<b>"]]});
+    let numbers = json!({"columns": ["a", "t"], "data": [[3.0, "q"], [1.0, "w"], [null, "<b>"]]});
+    let back: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for frame in back.as_array().unwrap() {
+        assert!(*frame == whole || *frame == numbers, "{frame}");
+    }
     let (_, completions) = server
         .get(&format!("{session}/complete?code=pd.read_cs&cursor=10"))
         .await;

@@ -1,5 +1,7 @@
 //! Tenants of one server attack each other: by ids, paths, links, signals, sockets, the environment. Nothing comes of it.
 
+mod wires;
+
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -96,7 +98,14 @@ async fn tenants_attack_each_other_and_nothing_comes_of_it() {
     by_paths(&bob, &sponde).await;
     by_code(&bob, &of_bob, &sponde).await;
     by_links(&bob, &of_bob, &sponde).await;
+    wires::by_mcp(&alice, &bob).await;
+    wires::by_terminal(&alice, &bob).await;
+    wires::by_codeapi(&alice, &bob).await;
+    wires::by_e2b(&alice, &bob).await;
+    wires::by_openai(&alice, &bob).await;
+    wires::by_names((&alice, &of_alice), (&bob, &of_bob)).await;
     without_a_model(&bob, &of_bob).await;
+    wires::scopes(&bob, &carol).await;
     // A list of models has no body.
     let asked = model
         .requests()

@@ -1,4 +1,4 @@
-//! Tables: what is found, where code runs, which rules there are, and what comes of it.
+//! Tables of findings, sandboxes, rules and the resulting rulings.
 
 use super::*;
 use crate::risk::{Memory, analyse};
@@ -32,7 +32,7 @@ fn judged(policy: &Policy, code: &str, language: &str) -> Ruling {
     policy.rule(&analysis, language)
 }
 
-/// The policy `on-risk` asks about what the sandbox does not stop.
+/// The policy `on-risk` asks only about what the sandbox does not prevent.
 #[test]
 fn what_is_contained_is_not_asked_about() {
     use Network::{Off, On};
@@ -104,7 +104,7 @@ fn a_question_says_what_and_why() {
             "line 5: deletes files (os.remove('a'))",
         ]
     );
-    // Who is asked about every cell sees all that was found.
+    // A person who is asked about every cell sees all findings.
     let policy = Policy::new(
         Approval::Always,
         vec![],
@@ -238,14 +238,14 @@ fn what_a_person_lets_run_is_for_one_kind_and_language() {
     ] {
         assert_eq!(judged(&policy, code, language).action, action, "{code}");
     }
-    // A rule asks each time.
+    // A rule that asks applies every time.
     let all = rules("[[rules]]\naction = \"ask\"\nfinding = \"delete\"");
     let mut policy = Policy::new(Approval::OnRisk, all, ground);
     assert_eq!(policy.always(&deletes, "bash"), []);
     assert_eq!(judged(&policy, "rm y", "bash").action, Action::Ask);
 }
 
-/// Someone who rejects code for good is not asked again, whatever else would let it run.
+/// After `never`, such code is refused without asking, whatever else would allow it.
 #[test]
 fn what_is_rejected_for_good_is_forbidden() {
     let ground = ground(Level::Workspace, Network::Off);
@@ -271,6 +271,6 @@ fn what_is_rejected_for_good_is_forbidden() {
     assert!(
         ruling
             .words_for_model()
-            .starts_with("the user lets no such code run in this session: line 1")
+            .starts_with("the user forbade such code in this session: line 1")
     );
 }

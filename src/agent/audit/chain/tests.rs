@@ -1,4 +1,4 @@
-//! What was written is read again, and what was changed is found.
+//! What was written reads back, and changes are detected.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -95,7 +95,7 @@ fn what_was_written_is_read_again() {
     assert_eq!(format!("{:?}", files.key().unwrap()), "Key(***)");
 }
 
-/// xorshift64*: the same run each time.
+/// xorshift64*: deterministic.
 struct Random(u64);
 
 impl Random {
@@ -108,7 +108,7 @@ impl Random {
     }
 }
 
-/// Somebody changes the log in one of the ways there are.
+/// Tampers with the log in a random way.
 fn changed(log: &[u8], random: &mut Random) -> (&'static str, Vec<u8>) {
     let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
     let mut edited = lines.clone();
@@ -124,7 +124,7 @@ fn changed(log: &[u8], random: &mut Random) -> (&'static str, Vec<u8>) {
             "drop"
         }
         3 => {
-            // Also the last ones.
+            // May remove the last lines as well.
             edited.truncate(one);
             "drop the end"
         }
@@ -155,7 +155,7 @@ fn changed(log: &[u8], random: &mut Random) -> (&'static str, Vec<u8>) {
     (name, edited.concat())
 }
 
-/// A line that fits the last, by somebody who does not know the key.
+/// A line that continues the log, forged without the key.
 fn forged(log: &[u8], key: &Key, is_whole: bool) -> String {
     let text = std::str::from_utf8(log).unwrap();
     let last: Line = serde_json::from_str(text.lines().last().unwrap()).unwrap();
@@ -194,7 +194,7 @@ fn a_thousand_random_changes_are_all_found() {
     assert_eq!(fault(&files), None);
 }
 
-/// Not only some: each byte of the log with each bit, and each line.
+/// Exhaustive: every bit of every byte, and every line.
 #[test]
 fn every_byte_and_every_line_counts() {
     let (_dir, files) = log();
@@ -268,7 +268,7 @@ fn what_is_wrong_is_said() {
             .1
             .starts_with("the head of this log is not there")
     );
-    // A head that says less was not written by us.
+    // We never write a head that covers fewer lines.
     let ours = String::from_utf8(head.clone()).unwrap();
     std::fs::write(&files.head, ours.replace("\"seq\":20", "\"seq\":19")).unwrap();
     assert!(
@@ -332,7 +332,7 @@ fn lines_newer_than_the_head_are_ours_if_they_are_sealed() {
     let head = std::fs::read(&files.head).unwrap();
     let (mut file, _) = AuditFile::open(files.clone()).unwrap();
     file.append(&with_time(vec![Record::Ended]), true).unwrap();
-    // As if the process had been killed before it wrote the head.
+    // As if the process had been killed before writing the head.
     std::fs::write(&files.head, head).unwrap();
     let (verified, _) = verified(&files);
     assert_eq!((verified.behind_head, verified.fault), (1, None));

@@ -1,4 +1,4 @@
-//! Real files, changed in the ways there are.
+//! Real files, changed in every possible way.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -106,7 +106,7 @@ fn what_runs_later_is_pointed_out_wherever_it_is() {
         std::fs::create_dir(dir.join(".git")).unwrap();
         fixture.write("sub/.vscode/tasks.json", "");
     });
-    // The directory `sub` is new and stands for the plain ones in it.
+    // The new directory `sub` stands for the ordinary files in it.
     assert_eq!(
         paths(&changes.created),
         [

@@ -1,4 +1,4 @@
-//! Carries out what [`Workspace::plan`] found: what is in the way is put aside first, then what was there is made again.
+//! Carries out a plan of [`Workspace::plan`]: first moves away what is in the way, then recreates the earlier state.
 
 use std::fs::FileTimes;
 use std::io;
@@ -11,8 +11,8 @@ use crate::agent::undo::scan::Stamp;
 use crate::agent::undo::store::Hash;
 
 impl Workspace {
-    /// Carries a plan out. What is replaced or removed goes to `attic`, a directory that is made if it is needed;
-    /// no link is followed on the way to it.
+    /// Carries out a plan. Replaced and removed files go to the directory `attic`, created on demand; no link is
+    /// followed on the way to it.
     pub fn apply(&self, plan: &FilePlan, attic: &Path) -> FilesUndone {
         let mut done = FilesUndone::default();
         let beneath = match ConfinedDir::open(&self.root) {
@@ -29,7 +29,7 @@ impl Workspace {
             attic,
             done,
         };
-        // From below, so that directories are empty when it is their turn.
+        // Bottom up, so that directories are empty when they are removed.
         for (path, target) in plan.targets.iter().rev() {
             work.clear(path, target.as_ref());
         }
@@ -38,7 +38,7 @@ impl Workspace {
                 work.make(path, target);
             }
         }
-        // Last, and from below: a directory that nobody may write in could not be filled.
+        // Permissions last, and bottom up: a read-only directory could not be filled.
         for (path, target) in plan.targets.iter().rev() {
             if let Some(Target::Dir { mode }) = target {
                 let set = work.beneath.set_mode(path, *mode);
@@ -49,7 +49,7 @@ impl Workspace {
     }
 }
 
-/// A plan that is being carried out.
+/// A plan being carried out.
 struct Work<'a> {
     workspace: &'a Workspace,
     beneath: ConfinedDir,
@@ -58,7 +58,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Takes away what is in the way of `target`.
+    /// Moves away what is in the way of `target`.
     fn clear(&mut self, path: &Path, target: Option<&Target>) {
         let Some(is_dir) = self.beneath.is_dir(path) else {
             return;
@@ -77,7 +77,7 @@ impl Work<'_> {
             (Err(error), _) if is_dir => {
                 let words = match error.kind() {
                     io::ErrorKind::DirectoryNotEmpty => {
-                        "left, for there is more in it than the turn made".to_owned()
+                        "kept: it contains files that the turn did not create".to_owned()
                     }
                     _ => error.to_string(),
                 };
@@ -96,7 +96,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes what was there.
+    /// Recreates `target`.
     fn make(&mut self, path: &Path, target: &Target) {
         if self.done.failed.contains_key(path) {
             return;

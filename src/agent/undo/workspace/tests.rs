@@ -1,4 +1,4 @@
-//! Files as a turn may treat them, and the way back.
+//! Files as a turn may change them, and restoring them.
 
 use std::fs::FileTimes;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -48,7 +48,7 @@ impl Fixture {
         std::fs::set_permissions(self.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Everything in the workspace: permissions and content, or where a link leads.
+    /// All entries of the workspace: permissions and content, or a link's target.
     fn all(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut dirs = vec![self.path("")];
@@ -151,7 +151,7 @@ fn what_a_turn_did_is_undone() {
     std::fs::remove_file(f.path("dangling")).unwrap();
     symlink("/etc", f.path("outside")).unwrap();
     let end = f.workspace.look();
-    // Not the turn's doing.
+    // Not changed by the turn.
     f.write(".git/config", "changed");
     f.write("session.journal", "longer");
     f.write("person.txt", "mine");
@@ -358,7 +358,7 @@ fn what_is_taken_out_does_not_go_through_a_link() {
     f.write("sub/a", "two");
     let outside = f.dir.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
-    // The folder itself, and one of those in it.
+    // The folder itself, and one inside it.
     for link in ["attic", "attic/sub"] {
         let link = f.dir.path().join(link);
         symlink(&outside, &link).unwrap();
@@ -380,7 +380,7 @@ fn a_directory_that_became_a_link_meanwhile_is_not_looked_into() {
     let outside = f.dir.path().join("outside");
     std::fs::create_dir_all(outside.join("sub")).unwrap();
     std::fs::write(outside.join("sub/file"), "secret").unwrap();
-    // After the directory was seen, and before it is looked into.
+    // After the directory was seen, but before it is scanned.
     let (root, a) = (f.path(""), f.path("a"));
     let exchange = |path: &Path| {
         if path.ends_with("a/sub") && a.is_dir() && !a.is_symlink() {
@@ -392,7 +392,7 @@ fn a_directory_that_became_a_link_meanwhile_is_not_looked_into() {
     let scan = Scan::of(&root, &exchange, entries(100));
     assert_eq!(scan.unseen, paths(&["a/sub"]));
     assert!(!scan.entries.contains_key(Path::new("a/sub/file")));
-    // Nor is what is behind it copied.
+    // Nor are files behind it copied.
     let metadata = std::fs::metadata(outside.join("sub/file")).unwrap();
     let stamp = Stamp::of(&metadata);
     assert_eq!(f.workspace.copy(Path::new("a/sub/file"), &stamp), None);

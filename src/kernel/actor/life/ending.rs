@@ -1,4 +1,4 @@
-//! How one life of a kernel ends: asked to, made to, or by itself, with the last that it said.
+//! How one life of a kernel ends (requested, forced or by itself), and how its last messages are collected.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::kernel::link::Incoming;
 
 /// How long a kernel may take to answer a shutdown_request by exiting.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// The same before a restart, where nobody wants its last words.
+/// The same before a restart, where its last messages do not matter.
 const RESTART_GRACE: Duration = Duration::from_secs(1);
-/// Silence that tells that there was nothing more.
+/// Silence after which we assume that no more messages will come.
 const LAST_WORDS_QUIET: Duration = Duration::from_millis(50);
-/// How long we look for what a kernel wrote just before it died.
+/// How long we collect what a kernel wrote just before it died.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Life {
-    /// Ends this life in good order and tells everybody who still waits.
+    /// Ends this life cleanly and notifies everyone who still waits.
     pub(in crate::kernel::actor) async fn finish(mut self, end: End) -> (End, Option<Hearer>) {
         let reason = match &end {
             End::Died(reason) => {
@@ -38,7 +38,7 @@ impl Life {
             End::Shutdown(None) if self.host.is_kept() => ExitReason::Requested,
             End::Shutdown(_) => self.shut_down(false, SHUTDOWN_GRACE).await,
             End::Restart(_) => self.shut_down(true, RESTART_GRACE).await,
-            // What it would still do or say is what is to be undone.
+            // Anything it would still do or say is part of what is being undone.
             End::Restore(_) => self.kill(ExitReason::Requested).await,
         };
         let stays = matches!(end, End::Shutdown(None)) && self.host.is_kept();
@@ -59,13 +59,13 @@ impl Life {
         }
         self.wait_for_end(restart, grace).await;
         if self.listener.is_there() {
-            // The answer to a request to end comes with the end.
+            // The shutdown_reply arrives when the kernel ends.
             self.last_words().await;
         }
         ExitReason::Requested
     }
 
-    /// Outputs are still taken, or a kernel that writes could not end.
+    /// Keeps reading outputs meanwhile: a kernel blocked on a write could not end.
     async fn wait_for_end(&mut self, restart: bool, grace: Duration) {
         let end = self.host.end(restart, grace);
         tokio::pin!(end);
@@ -99,7 +99,7 @@ impl Life {
         }
     }
 
-    /// Takes what a dead kernel had written before it died.
+    /// Collects what a dead kernel had written before it died.
     async fn last_words(&mut self) {
         let deadline = Instant::now() + LAST_WORDS;
         loop {

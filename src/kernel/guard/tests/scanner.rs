@@ -1,4 +1,4 @@
-//! What passes and what is refused, in whatever pieces it comes.
+//! What passes and what is refused, however the stream is split.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn largest() -> Vec<u8> {
     vec![7; 100_000]
 }
 
-/// What passes of a stream that comes in pieces of `piece` bytes, and why it stopped.
+/// What passes of a stream in pieces of `piece` bytes, which frames were emptied, and why it stopped.
 async fn sift(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<u64>, Option<Violation>) {
     let mut scanner = Scanner::new(limits(), None);
     let mut passed = Vec::new();
@@ -28,7 +28,7 @@ async fn sift(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<u64>, Option<Violati
 
 const PIECES: [usize; 8] = [1, 2, 3, 7, 64, 65, 100, CHUNK];
 
-/// All of `expected` comes out of `sent`, and these frames were emptied.
+/// `sent` becomes exactly `expected`, with these frames emptied.
 async fn becomes(name: &str, sent: Vec<u8>, expected: Vec<u8>, frames: &[u64]) {
     for piece in PIECES {
         let (through, emptied, violation) = sift(&[hello(), sent.clone()].concat(), piece).await;
@@ -115,7 +115,7 @@ fn with(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     bytes
 }
 
-/// Of `sent` the first `passes` bytes pass, in whatever pieces it comes.
+/// Exactly the first `passes` bytes of `sent` pass, however it is split.
 async fn is_refused(sent: &[u8], passes: usize, reason: Violation) {
     for piece in PIECES {
         let (through, emptied, violation) = sift(sent, piece).await;

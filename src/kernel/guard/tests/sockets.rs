@@ -1,4 +1,4 @@
-//! Real `zeromq` sockets on our side, and on the kernel's where it behaves.
+//! Real `zeromq` sockets on our side, and on the kernel's side where it behaves.
 
 use bytes::Bytes;
 use zeromq::{

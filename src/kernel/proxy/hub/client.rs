@@ -10,9 +10,9 @@ use super::Ask;
 use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
 
-/// Bytes that may wait for a client; one message that is larger waits alone.
+/// Most bytes queued for a client; a single larger message passes alone.
 const WAITING: u32 = 64 << 20;
-/// What a message takes besides its frames.
+/// Bytes that a message takes besides its frames.
 const OVERHEAD: usize = 512;
 
 /// A connection to a shared kernel. The hub sees when it is dropped.
@@ -34,11 +34,11 @@ pub struct Queued {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The hub's end of it.
+/// The hub's end of a client.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) id: u64,
-    /// Unbounded, because each message holds the permit of its bytes.
+    /// Unbounded, because each message holds a permit for its bytes.
     messages: mpsc::UnboundedSender<Queued>,
     room: Arc<Semaphore>,
 }
@@ -62,17 +62,17 @@ impl HubClient {
         (client, seat)
     }
 
-    /// The next message; `None` once the client is cut or the kernel is gone for good.
+    /// The next message; `None` once the client was disconnected or the kernel is gone for good.
     pub async fn next(&mut self) -> Option<Queued> {
         self.messages.recv().await
     }
 
-    /// Whether another one waits already.
+    /// Whether another message is queued.
     pub fn has_more(&self) -> bool {
         !self.messages.is_empty()
     }
 
-    /// The way to the kernel, for another task. It does nothing once the client is gone.
+    /// A sender of requests to the kernel, for use in another task. It does nothing once the client is gone.
     pub fn sender(&self) -> HubSender {
         HubSender {
             session: self.session.clone(),
@@ -90,7 +90,7 @@ impl Drop for HubClient {
         if let Err(mpsc::error::TrySendError::Full(leave)) = self.asks.try_send(leave) {
             let asks = self.asks.clone();
             crate::task::spawn("kernel hub client", async move {
-                // A hub that is closed knows.
+                // A closed hub does not need it.
                 let _ = asks.send(leave).await;
             })
             .detach();
@@ -98,7 +98,7 @@ impl Drop for HubClient {
     }
 }
 
-/// Sends what a client has to say.
+/// Sends a client's requests.
 #[derive(Debug, Clone)]
 pub struct HubSender {
     session: String,
@@ -106,7 +106,7 @@ pub struct HubSender {
 }
 
 impl HubSender {
-    /// Sends a message of the client's. False if there is no hub any more.
+    /// Sends a message of the client. Returns false if the hub is gone.
     pub async fn send(&self, channel: Channel, message: RawMessage) -> bool {
         let request = Ask::Request {
             session: self.session.clone(),
@@ -118,7 +118,7 @@ impl HubSender {
 }
 
 impl Seat {
-    /// Queues a message. False if it had no room for so long, or nobody is there.
+    /// Queues a message. Returns false if there was no room within `patience`, or the client is gone.
     pub(super) async fn give(
         &self,
         channel: Channel,
@@ -139,7 +139,7 @@ impl Seat {
     }
 }
 
-/// What a message holds.
+/// Bytes of memory that a message takes.
 pub(super) fn bytes_of(message: &RawMessage) -> usize {
     let parts = [
         &message.header,

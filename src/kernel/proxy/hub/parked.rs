@@ -1,7 +1,7 @@
-//! What a kernel says while its last client is away. That client gets it when it comes back, as from jupyter_server.
+//! Messages of a kernel while its last client is away. The client gets them when it returns, as from jupyter_server.
 //!
-//! Bounded in bytes and number. Outputs go first, the oldest before the others; the client is told how many, at the cell
-//! of the first that is missing. Replies and states are kept longest: a client without them waits forever.
+//! Bounded in bytes and number. The oldest outputs are dropped first; the client is told how many, in the cell of the
+//! first dropped one. Replies and states are kept longest: a client without them waits for ever.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::jupyter::message::Channel;
 use crate::jupyter::raw::RawMessage;
 use crate::kernel::proxy::own::Own;
 
-/// Bytes that are kept.
+/// Most bytes kept.
 const BYTES: usize = 16 << 20;
-/// Messages that are kept.
+/// Most messages kept.
 const MESSAGES: usize = 10_000;
 
-/// What waits for the client of one session.
+/// Messages for the client of one session.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) session: String,
@@ -30,7 +30,7 @@ pub(super) struct Parked {
 struct Dropped {
     messages: usize,
     bytes: usize,
-    /// The request of the first.
+    /// Parent header of the first.
     parent: bytes::Bytes,
 }
 
@@ -64,11 +64,11 @@ impl Parked {
         }
     }
 
-    /// All of it in order, behind what is to be said of the rest.
+    /// All kept messages in order, after a notice about the dropped ones.
     pub(super) fn replay(self, own: &Own) -> impl Iterator<Item = (Channel, RawMessage)> {
         let said = self.dropped.map(|dropped| {
             let text = format!(
-                "[Sponde: {} messages ({} kB) of the kernel came while nobody was connected and were dropped]\n",
+                "[Sponde: {} messages ({} kB) of the kernel arrived while no client was connected and were dropped]\n",
                 dropped.messages,
                 dropped.bytes / 1000
             );
@@ -80,7 +80,7 @@ impl Parked {
     }
 }
 
-/// Whether a client can go on without it.
+/// Whether a client can go on without the message.
 fn is_output((channel, message): &(Channel, RawMessage)) -> bool {
     let kind = || message.header().map(|it| it.msg_type);
     *channel == Channel::IoPub && kind().is_ok_and(|kind| kind != "status")
@@ -130,7 +130,7 @@ mod tests {
         parked.keep(Channel::Shell, message(&own, "execute_reply", "end"));
         assert!(parked.bytes <= BYTES);
         let all = texts(parked, &own);
-        let said = "[Sponde: 1 messages (6292 kB) of the kernel came while nobody was connected and were dropped]\n";
+        let said = "[Sponde: 1 messages (6292 kB) of the kernel arrived while no client was connected and were dropped]\n";
         let x = "x".repeat(110);
         let expected = [
             (Channel::IoPub, said),

@@ -1,4 +1,4 @@
-//! The hub's task: who gets which message, and what is the owner's to do.
+//! The hub's task: routes messages to clients, and requests to the owner.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +23,9 @@ use crate::kernel::proxy::routes::Routes;
 use crate::kernel::tap::TapSender;
 use crate::task;
 
-/// Places of an owner's queue that code does not take.
+/// Slots of an owner's queue that are not used for code.
 const RESERVED: usize = 16;
-/// How long a kernel without an owner waits for a client that takes nothing.
+/// How long a kernel without an owner waits for a client whose queue is full.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The hub's task.
@@ -40,13 +40,13 @@ pub(super) struct Running {
     activity: Arc<Mutex<HubActivity>>,
 }
 
-/// A kernel, as long as anything comes from it.
+/// A kernel, while messages come from it.
 struct Attached {
     messages: mpsc::Receiver<Tapped>,
     sender: TapSender,
     kernel: Kernel,
     interrupt_mode: InterruptMode,
-    /// Dropped with it.
+    /// Dropped with this, which resolves the receiver from `attach`.
     _detached: oneshot::Sender<()>,
 }
 
@@ -87,7 +87,7 @@ impl Running {
                 detached,
             } => {
                 self.attach(kernel, detached).await;
-                // The asker may have gone.
+                // The caller may have gone.
                 let _ = attached.send(());
             }
             Ask::Join {
@@ -120,7 +120,7 @@ impl Running {
             HubOwner::Nobody => kernel.tap().await,
             HubOwner::Session(_) => kernel.tap_with_cells().await,
         };
-        // One that is gone already is dropped with `detached`.
+        // If the kernel is already gone, `detached` is dropped.
         if let Ok(tap) = tap
             && let Ok(about) = kernel.about().await
         {
@@ -138,7 +138,7 @@ impl Running {
     }
 
     async fn join(&mut self, session: String, seat: Seat, joined: oneshot::Sender<()>) {
-        // It is told before anything new.
+        // Sent before anything new.
         let missed = self.parked.take();
         let missed = missed.filter(|parked| parked.session == session);
         self.clients.insert(session.clone(), seat);
@@ -178,7 +178,7 @@ impl Running {
         }
     }
 
-    /// Code is its owner's to run, unless it is to leave no trace.
+    /// The owner runs code, except silent code.
     async fn execute(&mut self, header: Header, request: RawMessage) {
         let HubOwner::Session(owner) = &self.owner else {
             return self.forward(Channel::Shell, request).await;
@@ -209,7 +209,7 @@ impl Running {
         };
         let value = serde_json::from_slice::<serde_json::Value>(&reply.content).ok();
         let value = value.and_then(|it| Some(it.get("value")?.as_str()?.to_owned()));
-        // An owner that has gone runs nothing that could wait, and one line is waited for at a time.
+        // If it is full or closed, drop the line: at most one is awaited at a time.
         let _ = owner.try_send(OwnerRequest::Input(value.unwrap_or_default()));
     }
 
@@ -225,7 +225,7 @@ impl Running {
             }
             HubOwner::Nobody => {
                 if let Some(kernel) = &self.kernel {
-                    // One that is dead has nothing to interrupt.
+                    // A dead kernel has nothing to interrupt.
                     let _ = kernel.sender.interrupt().await;
                 }
             }
@@ -250,7 +250,7 @@ impl Running {
                 if let Some(kernel) = kernel.as_ref().map(|it| it.kernel.clone()) {
                     task::spawn("kernel end", async move {
                         if restart {
-                            // Clients see whether it is there again.
+                            // Clients see whether it is running again.
                             let _ = kernel.restart().await;
                         } else {
                             kernel.shutdown().await;
@@ -267,13 +267,13 @@ impl Running {
 
     async fn forward(&mut self, channel: Channel, message: RawMessage) {
         if let Some(kernel) = &self.kernel {
-            // A kernel that is gone is told of as dead.
+            // A kernel that has ended is reported as dead.
             let _ = kernel.sender.send(channel, message).await;
         }
     }
 
     async fn pass_on(&mut self, tapped: Tapped) {
-        // The bytes are counted again where they wait.
+        // Drop the permit: the bytes are counted again where they are queued.
         let Tapped {
             channel, message, ..
         } = tapped;
@@ -296,7 +296,7 @@ impl Running {
         }
     }
 
-    /// The owner of code that a client sent knows when it is over.
+    /// Tells the owner when a client's code is done.
     fn tell_owner(&self, parent: &Header, reply: &RawMessage) {
         let HubOwner::Session(owner) = &self.owner else {
             return;
@@ -304,7 +304,7 @@ impl Running {
         if let Ok(Content::ExecuteReply(content)) = reply.decode().map(|it| it.content) {
             let failed = content.status != ReplyStatus::Ok;
             let msg_id = parent.msg_id.clone();
-            // There is room: one runs at a time, and code leaves some.
+            // There is room: one runs at a time, and code leaves some slots free.
             let _ = owner.try_send(OwnerRequest::Replied { msg_id, failed });
         }
     }
@@ -314,7 +314,7 @@ impl Running {
         self.publish_state("dead").await;
     }
 
-    /// Answers a request ourselves, between the states that clients wait for.
+    /// Answers a request ourselves, between the busy and idle states that clients wait for.
     async fn answer(
         &mut self,
         channel: Channel,
@@ -350,7 +350,7 @@ impl Running {
         }
     }
 
-    /// Gives a message to the client of `session`, or keeps it for that.
+    /// Gives a message to the client of `session`, or keeps it if it is away.
     async fn deliver(&mut self, session: &str, channel: Channel, message: RawMessage) {
         let Some(seat) = self.clients.get(session) else {
             if let Some(parked) = self.parked.as_mut().filter(|it| it.session == session) {
@@ -379,13 +379,13 @@ impl Running {
     }
 }
 
-/// What matters to us of an execute_request.
+/// The fields of an execute_request that we need.
 #[derive(Deserialize)]
 struct Wanted {
     code: String,
     #[serde(default)]
     silent: bool,
-    /// Kernels take it for true where it is missing.
+    /// Kernels treat a missing field as true.
     #[serde(default = "yes")]
     stop_on_error: bool,
 }
@@ -394,7 +394,7 @@ fn yes() -> bool {
     true
 }
 
-/// The next message of a kernel, if there is one.
+/// The next message of the kernel; pending for ever if there is none.
 async fn next(kernel: &mut Option<Attached>) -> Option<Tapped> {
     match kernel {
         Some(kernel) => kernel.messages.recv().await,
@@ -403,7 +403,7 @@ async fn next(kernel: &mut Option<Attached>) -> Option<Tapped> {
 }
 
 fn state_of(message: &RawMessage) -> Option<&'static str> {
-    // Most messages are outputs: their content is not read for this.
+    // Most messages are outputs; do not parse their content.
     if message.header().ok()?.msg_type != "status" {
         return None;
     }

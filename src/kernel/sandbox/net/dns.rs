@@ -1,57 +1,57 @@
-//! Lookups inside of a kernel's namespace: questions in, answers out (RFC 1035).
+//! DNS lookups inside of a kernel's namespace: questions in, answers out (RFC 1035).
 //!
-//! Pure, and nothing of a question ever leaves: an allowed name has an address of ours, all else does not exist, so
-//! that a name carries nothing anywhere.
+//! Pure, and no question ever leaves the machine: an allowed name gets an address of ours, every other name does not
+//! exist, so that names cannot carry data out.
 
 use std::net::Ipv4Addr;
 
-/// What somebody asks.
+/// A DNS question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Question {
     id: u16,
     is_recursion_desired: bool,
-    /// In lower case, without the dot of the root.
+    /// In lower case, without the trailing dot.
     pub(super) name: String,
     kind: u16,
-    /// As it was asked, to be repeated.
+    /// The question's bytes, to be repeated in the answer.
     raw: Vec<u8>,
 }
 
-/// What is answered.
+/// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It has this address, and no other records.
     Address(Ipv4Addr),
     /// There is no such name.
     NoSuchName,
-    /// More names were asked for than there is room for.
+    /// There are more names than addresses.
     Failed,
 }
 
-/// The largest question; without extensions a name of 255 bytes fits.
+/// The largest question; a name of 255 bytes fits without extensions.
 pub(super) const LARGEST: usize = 1232;
 
 const HEADER: usize = 12;
 const A: u16 = 1;
 const INTERNET: u16 = 1;
-/// Seconds that an answer holds. Addresses of ours stay as long as the namespace.
+/// Seconds that an answer is valid. Our addresses stay as long as the namespace.
 const TTL: u32 = 60;
 
-/// Reads a question; `None` for what is none, which gets no answer.
+/// Parses a question; `None` for anything else, which gets no answer.
 pub(super) fn read(bytes: &[u8]) -> Option<Question> {
     let number = |at: usize| {
         let pair = bytes.get(at..at + 2)?;
         pair.try_into().ok().map(u16::from_be_bytes)
     };
     let flags = number(2)?;
-    // A query of the usual kind, with one question.
+    // A standard query with one question.
     if flags & 0xf800 != 0 || number(4)? != 1 {
         return None;
     }
     let mut at = HEADER;
     let mut labels: Vec<&str> = Vec::new();
     loop {
-        // What is longer than a label is a pointer, and there is nothing before this to point to.
+        // A greater length is a pointer, and there is nothing earlier to point to.
         let length = usize::from(*bytes.get(at)?);
         if length > 63 || at > HEADER + 255 {
             return None;
@@ -61,7 +61,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Question> {
             break;
         }
         let label = bytes.get(at..at + length)?;
-        // A dot within one would look like two.
+        // A dot within a label would make it look like two.
         if label.contains(&b'.') {
             return None;
         }
@@ -82,14 +82,14 @@ pub(super) fn read(bytes: &[u8]) -> Option<Question> {
 }
 
 impl Question {
-    /// The answer as bytes.
+    /// Encodes the answer.
     pub(super) fn answered(&self, answer: Answer) -> Vec<u8> {
         let (code, address): (u16, _) = match answer {
             Answer::Address(address) => (0, Some(address).filter(|_| self.kind == A)),
             Answer::NoSuchName => (3, None),
             Answer::Failed => (2, None),
         };
-        // An answer, with recursion.
+        // A response, with recursion available.
         let mut flags = 0x8080 | code;
         if self.is_recursion_desired {
             flags |= 0x100;
@@ -102,7 +102,7 @@ impl Question {
             .collect();
         bytes.extend_from_slice(&self.raw);
         if let Some(address) = address {
-            // The name of the question, by a pointer.
+            // A pointer to the name of the question.
             bytes.extend([0xc0, 12]);
             bytes.extend([A, INTERNET].into_iter().flat_map(u16::to_be_bytes));
             bytes.extend(TTL.to_be_bytes());
@@ -126,7 +126,7 @@ mod tests {
         bytes.push(0);
         bytes.extend(kind.to_be_bytes());
         bytes.extend([0, 1]);
-        // An option record of EDNS, as glibc and dig send it.
+        // An EDNS option record, as glibc and dig send it.
         bytes.extend(b"\0\0\x29\x04\xd0\0\0\0\0\0\0");
         bytes
     }
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(answer, expected);
         let none = question.answered(Answer::NoSuchName);
         assert_eq!(none[..12], *b"\x12\x34\x81\x83\0\x01\0\0\0\0\0\0");
-        // Of version 6 there is none, and of services either.
+        // No IPv6 addresses, and no service records.
         for kind in [28, 65, 16, 255] {
             let question = read(&query("example.org", kind)).unwrap();
             let answer = question.answered(Answer::Address(Ipv4Addr::LOCALHOST));

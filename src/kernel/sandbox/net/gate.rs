@@ -1,9 +1,8 @@
-//! The end of a kernel's network that is ours: where its connections arrive, and the files that its namespace needs for
-//! names.
+//! Our end of a kernel's network: where its connections arrive, and the files for name lookup in its namespace.
 //!
-//! It is in the private directory of the kernel, beside what the kernel shares with us, so code sees the socket and
-//! cannot put another in its place. It lives as long as that directory: through copies of the kernel, and again with the
-//! process of ours that takes a kept kernel over.
+//! The socket is in the kernel's private directory, beside the part that the kernel shares with us, so code can reach
+//! it but cannot replace it. The gate lives as long as that directory: through copies of the kernel, and again in the
+//! process that takes over a kept kernel.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,17 +25,17 @@ use crate::kernel::sandbox::policy::Confinement;
 use crate::kernel::sandbox::tier::{CageKind, Tier};
 use crate::task::{self, Task};
 
-/// Connections of a kernel at a time; more wait.
+/// Most connections of a kernel at a time; further ones wait.
 const CONNECTIONS: usize = 128;
-/// How long an accept that failed is not tried again: mostly files of ours are used up.
+/// Delay after a failed accept, usually for lack of file descriptors.
 const AGAIN: Duration = Duration::from_millis(200);
 const SOCKET: &str = "s";
-/// Where the port is written down for the process that takes the kernel over.
+/// File with the port, for the process that takes the kernel over.
 const PORT: &str = "port";
-/// Who uses the proxy over TCP.
+/// User name for the proxy over TCP.
 const USER: &str = "sandbox";
 
-/// The files of a namespace that say how names are found, and what is in them.
+/// The files that configure name lookup in a namespace, and their contents.
 const FILES: [(&str, &str); 3] = [
     (
         "/etc/resolv.conf",
@@ -52,7 +51,7 @@ const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Serves the connections of one kernel, to its end.
+/// Serves the connections of one kernel until it ends.
 #[derive(Debug)]
 pub(in crate::kernel) struct Gate {
     book: Arc<Book>,
@@ -60,20 +59,20 @@ pub(in crate::kernel) struct Gate {
     _serving: Task,
 }
 
-/// How a kernel reaches it.
+/// How a kernel reaches the gate.
 #[derive(Debug)]
 enum GateAddress {
     /// In a namespace: through a socket in this directory.
     Socket { dir: PathBuf, rules: Vec<String> },
-    /// At a port on loopback, with a word that nobody else knows.
+    /// At a port on loopback, with a secret password.
     Port { port: u16, word: String },
 }
 
 impl Gate {
-    /// Opens it in `dir`, which may have that of a process before us.
+    /// Opens the gate in `dir`, which may contain that of an earlier process.
     ///
     /// # Errors
-    /// What could not be made.
+    /// If its files or sockets cannot be created.
     pub(in crate::kernel) async fn open(dir: &Path, confinement: &Confinement) -> io::Result<Self> {
         let policy = confinement.network_policy();
         let book = Arc::new(Book {
@@ -147,7 +146,7 @@ impl Gate {
         })
     }
 
-    /// What the first process in there does for it. In gVisor it stays root: of nothing but gVisor.
+    /// What the first process inside does for the gate. In gVisor it stays root, but only of gVisor.
     pub(in crate::kernel::sandbox) fn inside(&self, kind: CageKind) -> Option<inside::Order> {
         match &self.place {
             GateAddress::Socket { dir, rules } => Some(inside::Order {
@@ -159,11 +158,11 @@ impl Gate {
         }
     }
 
-    /// What bubblewrap is told for it, so that the first process can take ports of the web. It gives up all of that before
-    /// it starts the kernel.
+    /// Extra bubblewrap options that let the first process bind ports 80 and 443. It drops these rights before it
+    /// starts the kernel.
     pub(in crate::kernel::sandbox) fn options(&self) -> &'static [&'static str] {
         const PORTS: &[&str] = &["--cap-add", "CAP_NET_BIND_SERVICE"];
-        // A map that begins at root needs the second right.
+        // A user map that includes root needs the second capability.
         const AS_ROOT: &[&str] = &[
             "--cap-add",
             "CAP_NET_BIND_SERVICE",
@@ -181,7 +180,7 @@ impl Gate {
         }
     }
 
-    /// What the namespace shows besides: files outside, and where they are inside.
+    /// Files to mount for the gate: paths outside, and inside.
     pub(in crate::kernel::sandbox) fn mounts(&self) -> Vec<(PathBuf, PathBuf)> {
         match &self.place {
             GateAddress::Socket { dir, .. } => {
@@ -193,12 +192,12 @@ impl Gate {
         }
     }
 
-    /// Whether it has a file of its own for a path inside.
+    /// Whether the gate has its own file for a path inside.
     pub(in crate::kernel::sandbox) fn replaces(path: &Path) -> bool {
         FILES.iter().any(|(own, _)| path == Path::new(own))
     }
 
-    /// The port, where that is how it is reached.
+    /// The port, if the gate is reached over TCP.
     pub(in crate::kernel::sandbox) fn port(&self) -> Option<u16> {
         match &self.place {
             GateAddress::Socket { .. } => None,
@@ -206,7 +205,7 @@ impl Gate {
         }
     }
 
-    /// Variables by which programs find the proxy.
+    /// Proxy variables for programs.
     pub(in crate::kernel::sandbox) fn env(&self) -> Vec<(String, String)> {
         let url = match &self.place {
             GateAddress::Socket { .. } => format!("http://127.0.0.1:{PROXY_PORT}"),
@@ -225,7 +224,7 @@ impl Gate {
         both.collect()
     }
 
-    /// What was refused since the last time, in words. Cancel-safe.
+    /// Waits for refusals and returns them as text. Cancel-safe.
     pub(in crate::kernel) async fn refusals(&self) -> Vec<String> {
         self.book.refusals.some().await;
         self.book.refusals.take()
@@ -237,7 +236,7 @@ impl Gate {
     }
 }
 
-/// Who we are, if that is not root.
+/// Our user and group id, unless we are root.
 fn person() -> Option<(u32, u32)> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     (!user.is_root()).then(|| (user.as_raw(), group.as_raw()))
@@ -261,7 +260,7 @@ impl Listener {
     }
 }
 
-/// Accepts and serves. All connections are of one kernel and end with this.
+/// Accepts and serves connections. All are of one kernel and end with this.
 async fn serve(listener: Listener, proxy: Arc<Proxy>) {
     let mut served = FuturesUnordered::new();
     loop {

@@ -1,11 +1,11 @@
-//! The end of a kernel's network that is in its namespace: our first process there.
+//! The inner end of a kernel's network: our first process in its namespace.
 //!
-//! It listens as an HTTP proxy, answers lookups, and accepts at the ports of the web whatever connects to an address
-//! that it gave for a name. All of it goes to the socket of the [`super::gate`], which decides: this here enforces
-//! nothing, and a program that goes to the socket by itself gets no further.
+//! It listens as an HTTP proxy, answers lookups, and accepts connections on ports 80 and 443 to addresses that it
+//! handed out for names. Everything is forwarded to the socket of the [`super::gate`], which decides: nothing is
+//! enforced here, and a program that uses the socket directly gets no further.
 //!
-//! Names have addresses of 127.0.0.0/8, which need no route. Ports below 1024 are taken before the process gives up the
-//! right to do so, those above when a name is given an address.
+//! Names get addresses in 127.0.0.0/8, which need no route. Ports below 1024 are bound before the process drops the
+//! right to do so, the others when a name gets an address.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,51 +26,51 @@ use super::dns::{self, Answer};
 use super::rule::{self, Rule, WEB};
 use super::serve::LOOKUP;
 
-/// Where programs find the proxy.
+/// The proxy's port.
 pub(super) const PROXY_PORT: u16 = 3128;
 const NAME_PORT: u16 = 53;
-/// Ports from here on need no right.
+/// Ports from here on need no privilege.
 const UNPRIVILEGED: u16 = 1024;
-/// Names that can have an address.
+/// Most names that can have an address.
 const NAMES: u16 = 4096;
-/// Connections at a time; more wait.
+/// Most connections at a time; further ones wait.
 const CONNECTIONS: usize = 256;
-/// How long the other end may take to connect to a server, or to say that it does not.
+/// How long the other end may take to connect to a server, or to report a failure.
 const OPEN_WITHIN: Duration = Duration::from_mins(1);
-/// How long a lookup waits until it is noted.
+/// How long a lookup waits for the other end to record it.
 const NOTED_WITHIN: Duration = Duration::from_secs(2);
 /// How long a client may go on after the other end is done.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long an accept that failed is not tried again.
+/// Delay after a failed accept.
 const AGAIN: Duration = Duration::from_millis(200);
-/// The head of an answer of our proxy.
+/// Most bytes of the head of our proxy's answer.
 const HEAD: usize = 8 * 1024;
 
-/// What is to be done.
+/// What to set up.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::kernel::sandbox) struct Order {
-    /// The socket of the other end.
+    /// The gate's socket.
     pub(super) socket: PathBuf,
-    /// The hosts that are allowed, as they are written in a list.
+    /// The allowed hosts, in the syntax of an allow-list.
     pub(super) rules: Vec<String>,
-    /// Whose number and group the process takes once it has the ports. Until then it is root there: only to root of
-    /// its first user namespace does the network belong.
+    /// User and group id that the process takes once it has bound the ports. Until then it is root there, because the
+    /// network belongs to root of its first user namespace.
     pub(super) person: Option<(u32, u32)>,
 }
 
-/// What is listened at. Made while the process may do so.
+/// The bound sockets. Made while the process still has the rights to.
 pub(in crate::kernel::sandbox) struct Bound {
     socket: PathBuf,
     rules: Vec<Rule>,
     proxy: std::net::TcpListener,
-    /// Not where the system keeps ports below 1024 even from root of a namespace, as AppArmor may: then only programs
-    /// that know of a proxy have a network.
+    /// `None` if the system denies ports below 1024 even to root of a namespace, as AppArmor may: then only programs
+    /// that use a proxy have network access.
     names: Option<std::net::UdpSocket>,
     captured: Vec<std::net::TcpListener>,
 }
 
 impl Order {
-    /// Takes the ports.
+    /// Binds the ports.
     pub(in crate::kernel::sandbox) fn bind(self) -> io::Result<Bound> {
         let rules: Result<Vec<Rule>, String> = self.rules.iter().map(|rule| rule.parse()).collect();
         let rules = rules.map_err(io::Error::other)?;
@@ -109,14 +109,14 @@ impl Order {
     }
 }
 
-/// Takes the number of a person and their group, as they are outside, in a user namespace of its own.
+/// Becomes the user and group as they are outside, in a user namespace of its own.
 #[expect(
     deprecated,
     reason = "files are not unshared, which is what its successor is unsafe for"
 )]
 fn become_person(user: u32, group: u32) -> io::Result<()> {
     if rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER).is_err() {
-        // It stays root without rights, as which it does no harm.
+        // It stays root without rights, which does no harm.
         return Ok(());
     }
     std::fs::write("/proc/self/setgroups", "deny")?;
@@ -125,7 +125,7 @@ fn become_person(user: u32, group: u32) -> io::Result<()> {
 }
 
 impl Bound {
-    /// Serves, on a thread that ends with the process.
+    /// Serves on a thread that ends with the process.
     pub(in crate::kernel::sandbox) fn serve(self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -136,7 +136,7 @@ impl Bound {
             .spawn(move || {
                 let tasks = LocalSet::new();
                 if let Err(error) = runtime.block_on(tasks.run_until(self.run())) {
-                    // Nobody is there to be told; programs see that nothing answers.
+                    // There is nobody to report to; programs see that nothing answers.
                     drop(error);
                 }
             })?;
@@ -174,14 +174,14 @@ impl Bound {
             };
             if let Some(question) = dns::read(question.get(..length).unwrap_or_default()) {
                 let answer = inside.look_up(&question.name, &mut noted).await;
-                // Who asked may be gone.
+                // The client may have gone.
                 let _ = names.send_to(&question.answered(answer), from).await;
             }
         }
     }
 }
 
-/// What a listener is for.
+/// The purpose of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ListenerUse {
     Proxy,
@@ -195,7 +195,7 @@ struct Inside {
     room: Arc<Semaphore>,
 }
 
-/// Names and the addresses that they were given.
+/// Names and the addresses that were assigned to them.
 #[derive(Default)]
 struct Given {
     by_name: HashMap<String, Ipv4Addr>,
@@ -216,7 +216,7 @@ impl Inside {
             let inside = Rc::clone(&self);
             tokio::task::spawn_local(async move {
                 let _room = room;
-                // A connection that breaks off has ended, for both sides.
+                // A connection that breaks off has ended for both sides.
                 let _ = match kind {
                     ListenerUse::Proxy => inside.carry(client).await,
                     ListenerUse::Captured => inside.capture(client).await,
@@ -230,7 +230,7 @@ impl Inside {
         both_ways(&mut client, &mut gate).await
     }
 
-    /// A program connected to an address that stands for a name: as if it had asked the proxy for it.
+    /// A program connected to an address that stands for a name: handled as if it had asked the proxy for that name.
     async fn capture(&self, mut client: TcpStream) -> io::Result<()> {
         let SocketAddr::V4(to) = client.local_addr()? else {
             return Ok(());
@@ -246,7 +246,7 @@ impl Inside {
         let head = timeout(OPEN_WITHIN, read_head(&mut gate, &mut answer)).await??;
         let is_open = answer.starts_with(b"HTTP/1.1 200 ");
         let rest = if is_open { head } else { 0 };
-        // A refusal is an answer to HTTP, which says why; to TLS it is the end.
+        // An HTTP client gets the refusal as its answer; a TLS client sees the connection end.
         if is_open || to.port() == 80 {
             client
                 .write_all(answer.get(rest..).unwrap_or_default())
@@ -261,7 +261,7 @@ impl Inside {
             let _ = timeout(NOTED_WITHIN, reading).await;
             client.write_all(&more).await?;
             client.shutdown().await?;
-            // What it still sends is read, or it would never see the answer.
+            // Read the rest of its request, or it would never see the answer.
             let mut client = client.take(u64::try_from(HEAD).unwrap_or_default());
             let _ = timeout(NOTED_WITHIN, client.read_to_end(&mut more)).await;
         }
@@ -273,7 +273,8 @@ impl Inside {
         given.by_address.get(&address).cloned()
     }
 
-    /// The answer for a name; one that is not allowed is noted by the other end, if it was not the last.
+    /// The answer for a name. Asks the other end to record a name that is not allowed, unless it was the last one
+    /// recorded.
     async fn look_up(self: &Rc<Self>, name: &str, noted: &mut String) -> Answer {
         let Ok(name) = rule::name(name) else {
             return Answer::NoSuchName;
@@ -297,7 +298,7 @@ impl Inside {
         Ok(())
     }
 
-    /// The address that a name has from now on, and listeners there.
+    /// The address of a name, assigned and listened on at first use.
     fn address_of(self: &Rc<Self>, name: String) -> Option<Ipv4Addr> {
         let mut given = self.given.lock().ok()?;
         if let Some(address) = given.by_name.get(&name) {
@@ -306,7 +307,7 @@ impl Inside {
         let number = u16::try_from(given.by_name.len())
             .ok()
             .filter(|&it| it < NAMES)?;
-        // Not 127.0.0.0/16, where programs have what is theirs.
+        // Not in 127.0.0.0/16, where programs have their own addresses.
         let [high, low] = (number + 1).to_be_bytes();
         let address = Ipv4Addr::new(127, 1, high, low);
         let rules = self.rules.iter().filter(|rule| rule.covers_host(&name));
@@ -326,7 +327,7 @@ impl Inside {
     }
 }
 
-/// Carries until the other end has nothing more to say, and for a moment after that.
+/// Copies both ways until the other end is done, and for a moment after that.
 async fn both_ways(client: &mut TcpStream, gate: &mut UnixStream) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_gate, mut to_gate) = gate.split();
@@ -341,12 +342,12 @@ async fn both_ways(client: &mut TcpStream, gate: &mut UnixStream) -> io::Result<
     tokio::pin!(outward, inward);
     tokio::select! {
         _ = &mut outward => inward.await.map(drop),
-        // A client that never ends must not keep its place.
+        // A client that never ends must not occupy its slot.
         _ = &mut inward => timeout(LAST_WORDS, outward).await?.map(drop),
     }
 }
 
-/// Reads to the end of a head of HTTP, and returns where that is.
+/// Reads to the end of an HTTP head, and returns its length.
 async fn read_head(gate: &mut UnixStream, answer: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         if gate.read_buf(answer).await? == 0 || answer.len() > HEAD {

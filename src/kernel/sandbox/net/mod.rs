@@ -1,13 +1,13 @@
-//! The allow-list of the network: which names a confined kernel reaches, and how everything else is kept from it.
+//! The network allow-list: which names a confined kernel can reach, and how everything else is blocked.
 //!
-//! A kernel's namespace has no way out but the socket of a [`gate`], where an HTTP [`proxy`] of ours decides by
+//! The only way out of a kernel's namespace is the socket of a [`gate`]. There our HTTP [`proxy`] decides by
 //! [`policy`], resolves names itself, and connects to the address that it checked. Inside, our first process
-//! ([`inside`]) answers lookups ([`dns`]) with addresses of its own and carries what connects there to the proxy, so
-//! that programs that know no proxy are filtered by name as well. What a connection says of itself ([`sni`], `Host`)
-//! has to be the name that it was opened for.
+//! ([`inside`]) answers lookups ([`dns`]) with its own addresses and forwards connections to the proxy, so that
+//! programs that know no proxy are filtered by name as well. The name that a connection itself gives ([`sni`], `Host`)
+//! must be the one that it was opened for.
 //!
-//! Deliberately not here: reading what is encrypted. Who may reach a server may reach all that it serves, whatever name
-//! they ask it for within TLS.
+//! Deliberately not here: reading encrypted data. Code that may reach a server may reach everything on it, whatever
+//! name it requests within TLS.
 
 pub(super) mod dns;
 pub(super) mod gate;
@@ -28,17 +28,17 @@ pub use policy::{Resolve, Resolver};
 pub use record::{Connection, ConnectionEnd, Connections};
 pub use rule::{AllowList, Network, Registry, Rule};
 
-/// What belongs to an allow-list on this machine.
+/// What an allow-list needs from this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NetworkContext {
-    /// The hosts of the registries that are allowed.
+    /// The hosts of the allowed registries.
     pub registries: Vec<Rule>,
-    /// Variables that tell their tools of them, for files with settings are out of a kernel's sight.
+    /// Variables that point the registries' tools to them, because the kernel cannot see their configuration files.
     pub env: Vec<(String, String)>,
-    /// What R is told of them by: it has no variable for that.
+    /// The same for R, as a profile, because it has no such variable.
     pub r_profile: Option<String>,
-    /// Who resolves names.
+    /// Resolves names.
     pub resolver: Resolver,
-    /// Where connections are written down.
+    /// Where connections are recorded.
     pub connections: Connections,
 }

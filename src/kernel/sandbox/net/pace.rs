@@ -1,12 +1,12 @@
-//! How much is written down of what hostile code can do without end.
+//! Limits how many records hostile code can cause.
 
 use std::time::{Duration, Instant};
 
-/// Things that are written down in a minute.
+/// Most records in a minute.
 const EACH_MINUTE: u32 = 1000;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// How many were written down in this minute, and how many were not.
+/// How many records were written in this minute, and how many were left out.
 #[derive(Debug, Default)]
 pub struct Pace {
     begun: Option<Instant>,
@@ -15,7 +15,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether another one is too many, and how many were of the minute before.
+    /// Whether the next record is to be left out, and how many were in the minute before.
     pub fn next(&mut self, now: Instant) -> (bool, u64) {
         let is_new = self
             .begun

@@ -1,8 +1,8 @@
-//! Whether a connection is allowed, and to which addresses it may go.
+//! Decides whether a connection is allowed, and to which addresses.
 //!
-//! Names are resolved here and nowhere else, so that what was checked is what is connected to. An address that is not
-//! public is refused unless a rule names it: code must not reach this machine, its network or the place where clouds
-//! keep credentials by a name that somebody else has pointed there.
+//! Names are resolved only here, so that the address that was checked is the one connected to. An address that is not
+//! public is refused unless a rule names it: code must not reach this machine, its network or a cloud's credential
+//! service through a name that somebody else has pointed there.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,36 +11,36 @@ use std::time::Duration;
 
 use super::rule::{self, Net, Rule};
 
-/// Why most are refused.
+/// The most common reason for a refusal.
 pub(super) const NOT_LISTED: &str = "the host is not on the allow-list";
-/// How long a name may take to resolve.
+/// How long resolving a name may take.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(15);
-/// Addresses of a name that are tried.
+/// Most addresses of a name that are tried.
 const ADDRESSES: usize = 4;
 
 /// The rules for one kernel.
 #[derive(Debug, Clone, Default)]
 pub(in crate::kernel::sandbox) struct Policy {
     rules: Vec<Rule>,
-    /// What is allowed, for people.
+    /// The allow-list as text for people.
     words: String,
     resolver: Resolver,
 }
 
-/// The addresses of a name, for a port.
+/// Resolves a name to addresses with a port.
 pub type Resolve = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
 
-/// Who says which addresses a name has.
+/// How names are resolved.
 #[derive(Clone, Default)]
 pub enum Resolver {
-    /// This machine.
+    /// By this machine.
     #[default]
     System,
-    /// A function of name and port.
+    /// By a function of name and port.
     Given(Arc<Resolve>),
 }
 
-/// A host and a port that somebody wants to reach.
+/// A host and port to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// A name in lower case, or an address.
@@ -52,7 +52,7 @@ pub(super) struct Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) addresses: Vec<SocketAddr>,
-    /// Whether any protocol may be spoken there, because the person named the port.
+    /// Whether any protocol may be spoken there, because the user named the port.
     pub(super) is_raw: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Way {
 pub(super) enum No {
     /// It is not allowed.
     Refused(String),
-    /// It is allowed and did not come about.
+    /// It is allowed but failed.
     Failed(String),
 }
 
@@ -78,7 +78,7 @@ impl Policy {
         }
     }
 
-    /// What is allowed, for people.
+    /// The allow-list as text for people.
     pub(super) fn words(&self) -> &str {
         &self.words
     }
@@ -87,7 +87,7 @@ impl Policy {
         &self.rules
     }
 
-    /// Whether anything is allowed of a host.
+    /// Whether any port of a host is allowed.
     pub(super) fn is_known(&self, host: &str) -> bool {
         self.rules.iter().any(|rule| rule.covers_host(host))
     }
@@ -113,7 +113,7 @@ impl Policy {
         let mut refused = None;
         let mut addresses = Vec::new();
         for address in found {
-            // An address that is on the list itself was named.
+            // An address that is itself on the list is allowed.
             let is_named = host.parse() == Ok(address.ip())
                 || host == "localhost" && address.ip().is_loopback()
                 || nets.iter().any(|net| net.contains(address.ip()));
@@ -125,7 +125,7 @@ impl Policy {
         addresses.truncate(ADDRESSES);
         match refused {
             Some((address, what)) if addresses.is_empty() => Err(No::Refused(format!(
-                "it leads to {address}, {what}; who wants that allows `{host}={address}`"
+                "it resolves to {address}, {what}; to permit that, allow `{host}={address}`"
             ))),
             Some(_) | None if addresses.is_empty() => {
                 Err(No::Failed("the name has no address".to_owned()))
@@ -158,22 +158,21 @@ impl Policy {
 }
 
 impl Rule {
-    /// The same for a host that the person has set up elsewhere: it may lead to the addresses that it has now, private
-    /// ones too.
+    /// For a host from the user's own settings: also allows the private addresses that it has now.
     #[must_use]
     pub async fn as_it_is_set_up(self) -> Self {
         let Some((host, port)) = self.host_and_port() else {
             return self;
         };
         let found = Policy::default().resolve(&host, port).await;
-        // One that has no address is said to have none when it is wanted.
+        // If the name has no address, that is reported when it is used.
         let addresses = found.into_iter().flatten().map(|address| address.ip());
         self.leading_to(addresses.filter(|&address| not_public(address).is_some()))
     }
 }
 
 impl Target {
-    /// `host:port`, where the port may be left out if there is a `usual` one.
+    /// Parses `host:port`; the port may be omitted if there is a `usual` one.
     pub(super) fn parse(authority: &str, usual: Option<u16>) -> Option<Self> {
         let (host, port) = rule::split_port(authority)?;
         let host = match host.parse::<IpAddr>() {
@@ -220,7 +219,7 @@ impl PartialEq for Resolver {
     }
 }
 
-/// What an address is, if it is not one that everybody reaches.
+/// What kind of address it is, if it is not public.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     let what = match address {
         IpAddr::V4(address) => not_public_4(address),
@@ -229,14 +228,14 @@ pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     what.or_else(|| is_own(address).then_some("an address of this machine"))
 }
 
-/// By the registry of special addresses (RFC 6890 and what came after it).
+/// By the registry of special-purpose addresses (RFC 6890 and its successors).
 fn not_public_4(address: Ipv4Addr) -> Option<&'static str> {
     Some(match address.octets() {
         [127, ..] => "this machine",
         [0, ..] => "an address without a network",
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "a private address",
         [169, 254, ..] => "a link-local address, where clouds keep credentials",
-        // Platforms' own services are in them.
+        // Platforms have their own services there.
         [100, 64..=127, ..] | [192, 0, 0, _] | [168, 63, 129, 16] => {
             "an address of a provider's own network"
         }
@@ -255,7 +254,7 @@ fn not_public_6(address: Ipv6Addr) -> Option<&'static str> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("this machine"),
         [0, 0, 0, 0, 0, 0, 0, 0] => Some("an address without a network"),
-        // Addresses of version 4 in other clothes: mapped, compatible, of NAT64 and 6to4.
+        // IPv4 addresses in IPv6 form: mapped, compatible, NAT64 and 6to4.
         [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => embedded(12),
         [0x2002, ..] => embedded(2),
         [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] => Some("an address that stands for another"),
@@ -267,10 +266,10 @@ fn not_public_6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// Whether an address is one of this machine's: then it can be bound, unless every address can.
+/// Whether an address belongs to this machine: then it can be bound, unless every address can.
 fn is_own(address: IpAddr) -> bool {
     let can_bind = |address: IpAddr| std::net::UdpSocket::bind((address, 0)).is_ok();
-    // Of those for documentation (RFC 5737, RFC 3849) no machine has one.
+    // No machine has the addresses reserved for documentation (RFC 5737, RFC 3849).
     let nobodys: IpAddr = if address.is_ipv4() {
         Ipv4Addr::new(192, 0, 2, 254).into()
     } else {
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(
             ways(&["rebound.org"], "rebound.org").await,
             refused(
-                "it leads to 169.254.169.254, a link-local address, where clouds keep credentials; who wants that allows \
+                "it resolves to 169.254.169.254, a link-local address, where clouds keep credentials; to permit that, allow \
                  `rebound.org=169.254.169.254`"
             )
         );

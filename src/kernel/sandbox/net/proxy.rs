@@ -1,7 +1,7 @@
 //! The HTTP proxy: `CONNECT host:port`, and requests for `http://` URLs (RFC 9110, section 9.3.6; RFC 9112, section 3.2).
 //!
-//! A request is read, judged, and written anew, so that no two readers can disagree about where one ends. A refusal is
-//! answered 403 with the reason as text.
+//! A request is parsed, checked, and written anew, so that no two parsers can disagree about where it ends. A refusal
+//! is answered with status 403 and the reason as text.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::policy::{No, Policy, Target, Way};
 use super::record::{Book, Made, Metered};
 use crate::task;
 
-/// How long a client may take for the head of a request.
+/// How long a client may take to send the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// The same for a server that has been sent a request.
+/// How long a server may take to answer a request.
 const ANSWER_WITHIN: Duration = Duration::from_mins(10);
-/// How long one address may take to accept.
+/// How long connecting to one address may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of a head.
+/// Most bytes of a head.
 const HEAD: usize = 32 * 1024;
 const HEADERS: usize = 100;
-/// Headers that are between two ends of one connection (RFC 9110, section 7.6.1), besides those that `Connection` names.
+/// Headers that apply to one connection only (RFC 9110, section 7.6.1), besides those that `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -48,15 +48,15 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 pub(super) struct Proxy {
     pub(super) policy: Policy,
     pub(super) book: Arc<Book>,
-    /// Who may use it, where others can reach it: the value of `Proxy-Authorization`.
+    /// The required `Proxy-Authorization`, if others can reach the proxy.
     pub(super) authorization: Option<String>,
 }
 
 pub(super) type Body = BoxBody<Bytes, hyper::Error>;
-/// A server that was connected to, and its record.
+/// A connection to a server, and its record.
 pub(super) type Connected = (Metered<TcpStream>, Made);
 
-/// How requests are read.
+/// The HTTP server settings for requests.
 pub(super) fn builder() -> hyper::server::conn::http1::Builder {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder
@@ -68,14 +68,14 @@ pub(super) fn builder() -> hyper::server::conn::http1::Builder {
 }
 
 impl Proxy {
-    /// A connection to the first address that was checked and accepts.
+    /// Connects to the first of the checked addresses that accepts.
     pub(super) async fn open(&self, target: &Target) -> Result<(Way, Connected), No> {
         let way = self.policy.way(target).await?;
         let mut last = String::new();
         for address in &way.addresses {
             match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    // Small writes are somebody else's to gather.
+                    // Batching small writes is up to the programs.
                     let _ = stream.set_nodelay(true);
                     let made = self.book.made(&target.host, target.port);
                     let stream = Metered::new(stream, Arc::clone(&made.meter));
@@ -107,7 +107,7 @@ impl Proxy {
     }
 }
 
-/// Whether `Host` is there once, and is `target`.
+/// Whether there is exactly one `Host`, and it is `target`.
 pub(super) fn is_host(headers: &HeaderMap, target: &Target, usual: u16) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -119,7 +119,7 @@ pub(super) fn is_host(headers: &HeaderMap, target: &Target, usual: u16) -> bool 
         == Some(target)
 }
 
-/// Sends a request on, and gives the answer back while it comes.
+/// Forwards a request and streams the answer back.
 pub(super) async fn forward(
     mut request: Request<Incoming>,
     target: &Target,
@@ -134,7 +134,7 @@ pub(super) async fn forward(
         Err(error) => return failed(&error),
     };
     let driving = task::spawn("network", async move {
-        // The one who waits for the answer is told.
+        // The caller that awaits the response gets the error.
         let _ = connection.await;
     });
     let path = request
@@ -153,12 +153,12 @@ pub(super) async fn forward(
         Err(_) => return failed(&"it did not answer in time"),
     };
     if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return failed(&"it changed the protocol, which nobody had asked for");
+        return failed(&"the server switched protocols without being asked");
     }
     let (mut head, body) = answered.into_parts();
     only_end_to_end(&mut head.headers);
     head.version = Version::HTTP_11;
-    // They go with the body.
+    // Kept until the body is done.
     let both = (driving, made);
     let body = body.map_frame(move |frame| {
         let _kept = &both;
@@ -167,7 +167,7 @@ pub(super) async fn forward(
     Response::from_parts(head, body.boxed())
 }
 
-/// Takes out what is between two ends of one connection.
+/// Removes headers that apply to one connection only.
 fn only_end_to_end(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -175,7 +175,7 @@ fn only_end_to_end(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // These say how long a message is and whose it is.
+        // These give a message's length and host.
         .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
         .collect();
     for name in named.iter().chain(&HOP_BY_HOP) {
@@ -197,7 +197,7 @@ pub(super) fn text(status: StatusCode, words: String) -> Response<Body> {
     response
 }
 
-/// What somebody wrote in the place of a host, so that it can be shown.
+/// Printable form of what a client sent as host.
 pub(super) fn shown(text: &str) -> String {
     let visible = text.chars().filter(char::is_ascii_graphic);
     let visible: String = visible.take(100).collect();

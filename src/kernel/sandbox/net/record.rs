@@ -1,4 +1,4 @@
-//! What became of each connection: for the audit, for a person, and as a note for the cell that wanted it.
+//! Records the outcome of each connection: for the audit log, for the user, and as a note in the cell that caused it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,31 +16,31 @@ use tokio::sync::{Notify, broadcast};
 use super::pace::Pace;
 use super::policy::No;
 
-/// Connections that are remembered.
+/// Most connections remembered.
 const RECENT: usize = 1000;
-/// How far a subscriber may fall behind; who does is told how many it missed.
+/// How far a subscriber may lag; then it is told how many it missed.
 const BEHIND: usize = 256;
-/// Refusals that wait for a cell that they can be told.
+/// Most refusals waiting for a cell to be reported in.
 const REFUSALS: usize = 20;
 
-/// A connection that has ended, or that never was.
+/// A connection that has ended or was never made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// The name that was asked for.
+    /// The requested name.
     pub host: String,
     /// The port; a lookup has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// What became of it.
+    /// How it ended.
     #[serde(flatten)]
     pub end: ConnectionEnd,
-    /// Bytes that were sent.
+    /// Bytes sent.
     pub up: u64,
-    /// Bytes that came back.
+    /// Bytes received.
     pub down: u64,
 }
 
-/// What became of a connection.
+/// How a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum ConnectionEnd {
@@ -48,10 +48,10 @@ pub enum ConnectionEnd {
     Allowed,
     /// The rules forbid it.
     Refused {
-        /// Which rule.
+        /// Why.
         reason: String,
     },
-    /// It was allowed and could not be made.
+    /// It was allowed but failed.
     Failed {
         /// What happened.
         reason: String,
@@ -74,7 +74,7 @@ impl fmt::Display for Connection {
     }
 }
 
-/// All connections of the kernels that share it. Cheap to clone.
+/// All connections of the kernels that share this. Cheap to clone.
 #[derive(Clone)]
 pub struct Connections(Arc<Log>);
 
@@ -90,16 +90,16 @@ impl Connections {
         lock(&self.0.recent).iter().cloned().collect()
     }
 
-    /// Each from now on, when it has ended.
+    /// Subscribes to connections as they end.
     pub fn subscribe(&self) -> broadcast::Receiver<Connection> {
         self.0.ended.subscribe()
     }
 
-    /// Code can make connections much faster than anybody can read of them.
+    /// Rate-limited: code can make connections much faster than anybody can read about them.
     fn add(&self, connection: Connection) {
         let (is_one_too_many, before) = lock(&self.0.pace).next(Instant::now());
         if before > 0 {
-            let reason = format!("{before} more connections were not written down");
+            let reason = format!("{before} more connections were not recorded");
             self.write(Connection {
                 host: "others".to_owned(),
                 port: None,
@@ -130,7 +130,7 @@ impl Connections {
             "connection of a confined kernel"
         );
         push(&mut lock(&self.0.recent), connection.clone(), RECENT);
-        // Perhaps nobody listens.
+        // There may be no subscriber.
         let _ = self.0.ended.send(connection);
     }
 }
@@ -151,14 +151,14 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// The same list, not a list with the same content.
+/// Compares identity, not content.
 impl PartialEq for Connections {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// What was refused of one kernel and not told yet.
+/// Refusals of one kernel that have not been reported.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     waiting: Mutex<VecDeque<String>>,
@@ -168,7 +168,7 @@ pub(super) struct Refusals {
 impl Refusals {
     fn add(&self, words: String) {
         let mut waiting = lock(&self.waiting);
-        // Programs try again and again.
+        // Programs retry.
         if !waiting.contains(&words) {
             push(&mut waiting, words, REFUSALS);
         }
@@ -199,17 +199,17 @@ fn push<T>(queue: &mut VecDeque<T>, new: T, most: usize) {
     queue.push_back(new);
 }
 
-/// Where connections of one kernel are written down.
+/// The record of one kernel's connections.
 #[derive(Debug)]
 pub(super) struct Book {
     pub(super) connections: Connections,
     pub(super) refusals: Refusals,
-    /// What is allowed, for people.
+    /// The allow-list as text for people.
     pub(super) allowed: String,
 }
 
 impl Book {
-    /// One that was not made; in words for the one who wanted it.
+    /// Records a connection that was not made; returns the text for the client.
     pub(super) fn not_made(&self, host: &str, port: Option<u16>, no: No) -> String {
         let place = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let (words, end) = match no {
@@ -240,7 +240,7 @@ impl Book {
         words
     }
 
-    /// One that is made; it is written down when it has ended.
+    /// Starts the record of a connection; it is written when the connection ends.
     pub(super) fn made(self: &Arc<Self>, host: &str, port: u16) -> Made {
         Made {
             book: Arc::clone(self),
@@ -252,18 +252,18 @@ impl Book {
     }
 }
 
-/// A connection that is made.
+/// A connection that was made.
 pub(super) struct Made {
     book: Arc<Book>,
     host: String,
     port: u16,
     pub(super) meter: Arc<Meter>,
-    /// Whether something else has been written down of it.
+    /// Whether a refusal was recorded instead.
     is_refused: bool,
 }
 
 impl Made {
-    /// What was done with it is refused, which is written down instead.
+    /// Marks the connection as refused, which is recorded separately.
     pub(super) fn refused(mut self) {
         self.is_refused = true;
     }
@@ -284,7 +284,7 @@ impl Drop for Made {
     }
 }
 
-/// Bytes that passed.
+/// Counts bytes.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     read: AtomicU64,
@@ -292,7 +292,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Returns when nothing has passed for `silence`, to a quarter of it.
+    /// Returns when nothing has passed for `silence`, with a precision of a quarter.
     pub(super) async fn silent_for(&self, silence: Duration) {
         const QUARTERS: u32 = 4;
         let mut before = None;
@@ -306,7 +306,7 @@ impl Meter {
     }
 }
 
-/// A stream whose bytes are counted.
+/// A stream that counts its bytes.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     stream: S,

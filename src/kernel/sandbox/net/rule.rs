@@ -1,7 +1,7 @@
-//! What a person writes: `off`, `on`, or names that are allowed.
+//! The syntax of the network setting: `off`, `on`, or an allow-list.
 //!
-//! An entry is a host with an optional port and, behind `=`, private networks that it may lead to:
-//! `example.org`, `*.example.org`, `example.org:8443`, `192.0.2.7:5432`, `db.corp=10.2.0.0/16`; or a [`Registry`].
+//! An entry is a host with an optional port and, after `=`, private networks that it may resolve to: `example.org`,
+//! `*.example.org`, `example.org:8443`, `192.0.2.7:5432`, `db.corp=10.2.0.0/16`; or a [`Registry`].
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-/// What a confined kernel reaches over the network.
+/// What a confined kernel can reach over the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Network {
     /// Nothing.
@@ -18,7 +18,7 @@ pub enum Network {
     Off,
     /// These names and no others.
     Allow(AllowList),
-    /// Everything, this machine's own services included.
+    /// Everything, including this machine's own services.
     On,
 }
 
@@ -32,7 +32,7 @@ enum Entry {
     Rule(Rule),
 }
 
-/// A registry of packages: its hosts are those that the person's own tool is set up for.
+/// A package registry: its hosts are those that the user's own tool is configured for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registry {
     /// Packages for Python: pip, uv.
@@ -51,7 +51,7 @@ pub struct Rule {
     pub(super) host: Host,
     /// One port; without it 80 and 443.
     pub(super) port: Option<u16>,
-    /// Networks that are not public and that the host may lead to all the same.
+    /// Non-public networks that the host may resolve to.
     pub(super) nets: Vec<Net>,
 }
 
@@ -64,22 +64,22 @@ pub(super) enum Host {
     Address(IpAddr),
 }
 
-/// Addresses with a common beginning of `bits` bits.
+/// Addresses with a common prefix of `bits` bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Net {
     address: IpAddr,
     bits: u8,
 }
 
-/// The ports of a host of which none was named: HTTP and HTTPS.
+/// The ports of a host without an explicit port: HTTP and HTTPS.
 pub(super) const WEB: [u16; 2] = [80, 443];
-/// Entries that a list may have.
+/// Most entries of a list.
 const ENTRIES: usize = 200;
 /// The longest name (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
 impl Network {
-    /// Whether what reaches this reaches nothing that `wanted` does not permit.
+    /// Whether `wanted` permits everything that this can reach.
     pub fn is_within(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Off, _) | (_, Self::On) => true,
@@ -101,7 +101,7 @@ impl Network {
 
 impl AllowList {
     /// # Errors
-    /// Which entry is none, and why.
+    /// Which entry is invalid, and why.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut list = Vec::new();
         for text in entries {
@@ -131,7 +131,7 @@ impl AllowList {
         })
     }
 
-    /// The registries, whose hosts have to be found out.
+    /// The registries, whose hosts must be looked up.
     pub fn registries(&self) -> impl Iterator<Item = Registry> {
         self.0.iter().filter_map(|entry| match entry {
             Entry::Registry(registry) => Some(*registry),
@@ -147,7 +147,7 @@ impl AllowList {
     }
 }
 
-/// `a, b, c`, and of a long list only how many more there are.
+/// `a, b, c`; a long list is shortened to `and N more`.
 impl fmt::Display for AllowList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 6;
@@ -187,7 +187,7 @@ impl FromStr for Registry {
 }
 
 impl Rule {
-    /// The host of a URL with its port, as a registry's tool names it.
+    /// A rule for the host and port of a URL.
     pub fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.trim().split_once("://")?;
         let usual = match scheme.to_ascii_lowercase().as_str() {
@@ -207,13 +207,13 @@ impl Rule {
         Some(rule)
     }
 
-    /// With addresses that are not public and that the host may lead to all the same.
+    /// Adds non-public addresses that the host may resolve to.
     pub(super) fn leading_to(mut self, addresses: impl Iterator<Item = IpAddr>) -> Self {
         self.nets.extend(addresses.map(Net::of));
         self
     }
 
-    /// Its host and one of its ports, if it is one host.
+    /// Its host and one of its ports, if it names a single host.
     pub(super) fn host_and_port(&self) -> Option<(String, u16)> {
         let port = self.port.unwrap_or(443);
         match &self.host {
@@ -231,7 +231,7 @@ impl Rule {
         is_port && self.covers_host(host)
     }
 
-    /// Whether it is about this host, whatever the port.
+    /// Whether it covers this host on any port.
     pub(super) fn covers_host(&self, host: &str) -> bool {
         match &self.host {
             Host::Name(name) => name == host,
@@ -300,9 +300,8 @@ impl FromStr for Rule {
         let mut parts = text.split('=');
         let host = parts.next().unwrap_or_default();
         let nets = parts.map(str::parse).collect::<Result<_, _>>()?;
-        let (host, port) = split_port(host).ok_or_else(|| {
-            format!("`{text}`: there is no such port; an entry is `HOST` or `HOST:PORT`")
-        })?;
+        let (host, port) = split_port(host)
+            .ok_or_else(|| format!("`{text}`: invalid port; write `HOST` or `HOST:PORT`"))?;
         let host = match host.strip_prefix("*.") {
             Some(parent) => name(parent).map(Host::Below),
             None => match host.parse() {
@@ -330,7 +329,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// `host` and `port` of `host:port`, `[::1]:port`, `host` and `::1`. `None` if there is a port that is none.
+/// `host` and `port` of `host:port`, `[::1]:port`, `host` and `::1`. `None` if the port is invalid.
 pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let port = |text: &str| text.parse().ok().filter(|&port: &u16| port != 0);
     if let Some(rest) = text.strip_prefix('[') {
@@ -341,17 +340,17 @@ pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
         };
     }
     match text.split_once(':') {
-        // An address of version 6.
+        // An IPv6 address.
         Some((_, rest)) if rest.contains(':') => Some((text, None)),
         Some((host, text)) => Some((host, Some(port(text)?))),
         None => Some((text, None)),
     }
 }
 
-/// A name as it is compared: lower case, without the dot of the root.
+/// A name in canonical form: lower case, without the trailing dot.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub(super) fn name(text: &str) -> Result<String, &'static str> {
     let text = text.strip_suffix('.').unwrap_or(text);
     if text.is_empty() || text.len() > LONGEST_NAME {
@@ -364,7 +363,7 @@ pub(super) fn name(text: &str) -> Result<String, &'static str> {
     if !text.split('.').all(is_label) {
         return Err("a name has letters, digits, `-`, `_` and dots (others as `xn--...`)");
     }
-    // What resolvers take for an address, such as `127.1` and `0x7f.1`.
+    // What resolvers accept as an address, such as `127.1` and `0x7f.1`.
     let last = text.rsplit('.').next().unwrap_or_default();
     if last.starts_with(|first: char| first.is_ascii_digit())
         && (last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x"))
@@ -389,7 +388,7 @@ impl FromStr for Network {
     }
 }
 
-/// As a flag has it.
+/// In the syntax of the command-line flag.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -405,7 +404,7 @@ impl fmt::Display for Network {
 
 const ALLOW: &str = "allow";
 
-/// `off`, `on`, or a map with the list of what is to `allow`.
+/// `off`, `on`, or a map with the list of `allow`.
 impl Serialize for Network {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -495,10 +494,10 @@ mod tests {
             ("allow:", "`` is not a host: it is empty or too long"),
             ("allow:*", "a name has letters"),
             ("allow:a.*.org", "a name has letters"),
-            ("allow:https://example.org", "there is no such port"),
+            ("allow:https://example.org", "invalid port"),
             ("allow:example.org/x", "a name has letters"),
-            ("allow:example.org:0", "there is no such port"),
-            ("allow:example.org:65536", "there is no such port"),
+            ("allow:example.org:0", "invalid port"),
+            ("allow:example.org:65536", "invalid port"),
             ("allow:127.1", "an address is written in full"),
             ("allow:0x7f.0x1", "an address is written in full"),
             ("allow:*.1", "an address is written in full"),

@@ -1,4 +1,4 @@
-//! Serves the clients of a kernel's proxy: `CONNECT`, requests with a whole URL, names that are looked up.
+//! Serves the clients of a kernel's proxy: `CONNECT`, requests with an absolute URL, and notices of lookups.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +19,10 @@ use super::tunnel::Tunnel;
 
 /// How long a connection may be silent.
 const SILENCE: Duration = Duration::from_mins(15);
-/// The method by which the other end says that a name was looked up that is not allowed.
+/// The method with which the inner end reports the lookup of a name that is not allowed.
 pub(super) const LOOKUP: &str = "LOOKUP";
 
-/// Serves one client to its end.
+/// Serves one client until it ends.
 pub(super) async fn serve<S>(stream: S, proxy: Arc<Proxy>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -124,15 +124,15 @@ impl Proxy {
     }
 }
 
-/// Who is asked for by a URL, and the same by `Host`.
+/// The host of an absolute URL, if `Host` agrees.
 fn absolute(request: &Request<Incoming>) -> Result<Target, (String, &'static str)> {
     let uri = request.uri();
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let wrong = |reason| (shown(authority), reason);
     match uri.scheme_str() {
         Some("http") => {}
-        Some(_) => return Err(wrong("only `http` URLs are asked for in this way")),
-        None => return Err(wrong("a request to a proxy has a whole URL")),
+        Some(_) => return Err(wrong("only `http` URLs are proxied this way")),
+        None => return Err(wrong("a proxy request needs an absolute URL")),
     }
     let target = Target::parse(authority, Some(80)).ok_or_else(|| wrong("that is no host"))?;
     if is_host(request.headers(), &target, 80) {

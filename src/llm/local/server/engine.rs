@@ -1,7 +1,7 @@
-//! The two programs that can run a model, and how each is told what to do.
+//! The two programs that can run a model, and how each is configured.
 //!
-//! Both get the key where other users cannot read it: `llama-server` in its environment, the Python
-//! engine on its stdin.
+//! Both get the key in a place other users cannot read: `llama-server` in its environment, the Python engine on its
+//! stdin.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,16 +19,15 @@ use tokio::process::Command;
 use super::process::Guarded;
 use super::{ALIAS, LocalServerError, LocalServerOptions};
 
-/// How threads of the engine wait for each other: asleep. By default they spin, which on a machine that
-/// is not idle burns the very time the others need; the 1.5B model then made 0.4 tokens/s on two busy
-/// cores, and 4 to 5 this way.
+/// Engine threads sleep while they wait for each other. By default they spin, which on a busy machine uses up the time
+/// the others need: the 1.5B model made 0.4 tokens/s on two busy cores, and 4 to 5 with this setting.
 const WAITING: (&str, &str) = ("OMP_WAIT_POLICY", "passive");
 
-/// Memory for prompts the server has seen before, in MiB. Its own default is 8192.
+/// Memory for cached prompts, in MiB. The server's default is 8192.
 const CACHE_MIB: u32 = 256;
 
-/// Runs the program with `llama-server`'s arguments, kills it when stdin ends, and stays until it has
-/// ended. SIGTERM, which all of the group gets, ends the server but neither shell before it.
+/// Runs the program with `llama-server`'s arguments, kills it when stdin ends, and waits for its exit. SIGTERM, which
+/// the whole group gets, ends the server but not the shells.
 const WATCHDOG: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -41,13 +40,13 @@ while kill -0 "$server" 2>/dev/null; do wait "$server"; status=$?; done
 exit "$status"
 "#;
 
-/// Reads the options, then runs the script that came with them: it needs no file of its own, and
-/// what other users see of the command line says nothing.
+/// Reads the options, then runs the script inside them: no file is needed, and the command line reveals nothing to
+/// other users.
 const BOOTSTRAP: &str = "import json, sys; options = json.loads(sys.stdin.readline()); \
      exec(compile(options['script'], 'serve.py', 'exec'))";
 const SCRIPT: &str = include_str!("../serve.py");
 
-/// What runs the model.
+/// The engine that runs a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
     /// The program `llama-server`, at this path.
@@ -59,8 +58,8 @@ pub enum Engine {
 impl Engine {
     /// The `llama-server` on `search_path` (the value of `PATH`) if there is one, else `python`.
     ///
-    /// Relative entries of the search path are passed over: they would let a working directory
-    /// choose the program. Whether the package is there shows when the server starts.
+    /// Relative entries of the search path are ignored: they would let a working directory choose the program. A
+    /// missing package is only detected when the server starts.
     pub fn find(
         search_path: Option<&OsStr>,
         python: Option<&Path>,
@@ -94,15 +93,15 @@ impl fmt::Display for Engine {
     }
 }
 
-/// An engine whose process has been started.
+/// A started engine.
 pub(super) struct Running {
     pub(super) process: Guarded,
     engine: Engine,
-    /// Known from the beginning, or reported once the model is loaded.
+    /// Known from the start, or reported once the model is loaded.
     address: Option<SocketAddr>,
 }
 
-/// Starts the engine; `log` takes what it prints.
+/// Starts the engine; its output goes to `log`.
 pub(super) fn launch(
     options: &LocalServerOptions,
     api_key: &str,
@@ -129,7 +128,7 @@ pub(super) fn launch(
 }
 
 impl Running {
-    /// Where it listens. Waits for ever when the process ends first: its end is watched elsewhere.
+    /// The address it listens on. Never resolves if the process exits first; its exit is watched elsewhere.
     pub(super) async fn address(&mut self) -> Result<SocketAddr, LocalServerError> {
         if let Some(address) = self.address {
             return Ok(address);
@@ -149,7 +148,7 @@ impl Running {
     }
 }
 
-/// What `serve.py` reports.
+/// An event that `serve.py` reports.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event {
@@ -189,7 +188,7 @@ fn program_command(
         command.arg("--slot-save-path").arg(prompts);
     }
     command.env("LLAMA_API_KEY", api_key);
-    // As a variable, because versions that do not know the option refuse the argument.
+    // A variable, because versions without the option refuse the argument.
     command.env("LLAMA_ARG_CACHE_RAM", CACHE_MIB.to_string());
     command.env(WAITING.0, WAITING.1);
     command
@@ -199,7 +198,7 @@ fn program_command(
     Ok(command)
 }
 
-/// `-I`: neither the working directory nor `PYTHONPATH` may supply a module.
+/// With `-I`, so that neither the working directory nor `PYTHONPATH` can supply a module.
 fn python_command(python: &Path, log: File) -> Command {
     let mut command = Command::new(python);
     command.args(["-I", "-c", BOOTSTRAP, "sponde-model"]);
@@ -211,7 +210,7 @@ fn python_command(python: &Path, log: File) -> Command {
     command
 }
 
-/// The line `serve.py` is started with.
+/// The line with the options that `serve.py` reads first.
 fn python_options(options: &LocalServerOptions, api_key: &str) -> io::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Line<'a> {

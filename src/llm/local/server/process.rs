@@ -1,6 +1,6 @@
-//! The model server's process, watched from its start to its end.
+//! The model server's process, watched from start to exit.
 //!
-//! Nothing here knows what the process is for.
+//! Independent of what the process does.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use crate::child::{Group, Lifetime, Supervised};
 use crate::task::{self, Task};
 
-/// How long a killed group may take to be gone.
+/// How long to wait for a killed group to disappear.
 const GROUP_LIMIT: Duration = Duration::from_secs(1);
 
 /// How a process ended.
@@ -27,7 +27,7 @@ pub enum ServerExit {
     Status(i32),
     /// This signal killed it.
     Signal(i32),
-    /// The system would not say.
+    /// The exit status is unknown.
     Unknown,
 }
 
@@ -51,17 +51,17 @@ impl From<ExitStatus> for ServerExit {
     }
 }
 
-/// A running process. Dropping it kills the process's whole group.
+/// A running process. Dropping it kills its whole process group.
 pub(super) struct Guarded {
-    /// Lines of the process's stdout, where that is a pipe. Lines nobody takes are lost.
+    /// Lines of the process's stdout, if piped. Lines that are not received are lost.
     pub(super) lines: mpsc::Receiver<String>,
     exit: watch::Receiver<Option<ServerExit>>,
     group: Group,
 }
 
 impl Guarded {
-    /// Starts `command` in a process group of its own and writes `input` to its stdin, which stays open until the process
-    /// has ended or Sponde has.
+    /// Starts `command` in its own process group and writes `input` to its stdin, which stays open until the process or
+    /// Sponde exits.
     pub(super) fn spawn(command: Command, input: Vec<u8>) -> io::Result<Self> {
         let mut process = Supervised::spawn(command, Lifetime::Stdin)?;
         let group = process.group().clone();
@@ -112,7 +112,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Waits for the end of the process, and tells how it was.
+/// Waits for the process to exit and reports how.
 async fn guard(
     mut process: Supervised,
     input: &[u8],
@@ -121,7 +121,7 @@ async fn guard(
 ) {
     let mut stdin = process.child.stdin.take();
     if let Some(stdin) = &mut stdin {
-        // One that does not read ends, or is killed in the end.
+        // A process that does not read its stdin exits, or is killed eventually.
         tokio::select! {
             _ = stdin.write_all(input) => {}
             _ = process.child.wait() => {}
@@ -134,8 +134,8 @@ async fn guard(
     let _ = exit.send(Some(ended.map_or(ServerExit::Unknown, ServerExit::from)));
 }
 
-/// A killed process needs a moment to give its memory back. Bounded, because where nobody reaps orphans they stay in the
-/// group.
+/// A killed process needs a moment to release its memory. Bounded, because orphans stay in the group where nothing
+/// reaps them.
 async fn wait_for_group(leader: Pid) {
     let deadline = Instant::now() + GROUP_LIMIT;
     while test_kill_process_group(leader).is_ok() && Instant::now() < deadline {
@@ -146,7 +146,7 @@ async fn wait_for_group(leader: Pid) {
 async fn pass_on(stdout: ChildStdout, line: mpsc::Sender<String>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(text)) = lines.next_line().await {
-        // Never waits: the server must not wait for us.
+        // Never blocks: the server must not wait for us.
         let _ = line.try_send(text);
     }
 }

@@ -1,7 +1,7 @@
-//! Prompts that a server has read once, kept on disk for the next.
+//! Keeps processed prompts on disk for the next server.
 //!
-//! Reading a prompt costs a small machine half a minute; loading what was read costs milliseconds. What is kept must be
-//! free of the person's words: the caller asks for the fixed beginning alone before it has it kept.
+//! Processing a prompt takes a small machine half a minute; loading the result takes milliseconds. The saved state must
+//! not contain the person's words: the caller sends the fixed beginning alone before saving.
 
 use std::io;
 use std::time::Duration;
@@ -13,21 +13,22 @@ use tokio::time::timeout;
 
 use super::LocalServer;
 
-/// How long reading or writing a file of some 50 MB may take.
+/// Limit for reading or writing a file of some 50 MB.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl LocalServer {
-    /// Keeps what the server has in its memory as `name` in [`super::LocalServerOptions::prompts`]. Whether it worked.
+    /// Saves the server's prompt state as `name` in [`super::LocalServerOptions::prompts`]. Returns whether it worked.
     pub async fn keep_prompt(&self, name: &str) -> bool {
         self.slot("save", name).await
     }
 
-    /// Puts what was kept as `name` back. Whether it worked; a prompt that does not fit is read as if nothing was kept.
+    /// Restores the state saved as `name`. Returns whether it worked; a prompt that does not match is processed from
+    /// scratch.
     pub async fn recall_prompt(&self, name: &str) -> bool {
         self.slot("restore", name).await
     }
 
-    /// llama-server's `POST /slots/0?action=..`. Spoken by hand, as `/health` is.
+    /// llama-server's `POST /slots/0?action=..`. Written by hand, as for `/health`.
     async fn slot(&self, action: &str, name: &str) -> bool {
         let asked = async {
             let mut stream = TcpStream::connect(self.address).await?;

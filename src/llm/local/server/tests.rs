@@ -1,4 +1,4 @@
-//! Servers that are none, run by the real machinery. The real one is in `tests/it/local_model.rs`.
+//! Fake servers run by the real machinery. `tests/it/local_model.rs` tests the real server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use super::super::models::KNOWN_MODELS;
 use super::*;
 
-/// A directory with a program called `llama-server` in it.
+/// A directory that contains a program called `llama-server`.
 struct Bench(TempDir);
 
 impl Bench {
-    /// The program is a shell script that begins by writing down its process id and arguments.
+    /// The program is a shell script that first records its process id and arguments.
     fn new(script: &str) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
         let root = bench.path("").display().to_string();
@@ -22,7 +22,7 @@ impl Bench {
             "#!/bin/sh\ncd '{root}'\nprintf '%s\\n' \"$@\" > args\necho $$ > pid.new\nmv pid.new pid\n{script}\n"
         );
         fs::write(bench.path("text"), text).unwrap();
-        // Written by another process: a file this one has open for writing cannot be run.
+        // Another process writes the file: one that this process has open for writing cannot be executed.
         let copy = "cp text llama-server && chmod +x llama-server";
         let mut command = Command::new("sh");
         assert!(
@@ -57,7 +57,7 @@ impl Bench {
         LocalServer::start(self.options(engine), |_| ()).await
     }
 
-    /// The process id the program wrote down.
+    /// The process id that the program recorded.
     fn pid(&self) -> Option<Pid> {
         fs::read_to_string(self.path("pid"))
             .ok()?
@@ -77,7 +77,7 @@ impl Bench {
     }
 }
 
-/// Answers `/health` at the port it was given.
+/// Answers `/health` at the given port.
 const HEALTHY: &str = r#"
     while [ "$1" != --port ]; do shift; done
     echo "$LLAMA_API_KEY" > key
@@ -128,7 +128,7 @@ async fn a_server_is_started_and_stopped() {
     let exited = server.exited();
     let exit = server.stop().await;
     assert_eq!(exit, exited.await);
-    // What the shell that watches it makes of a death by SIGTERM.
+    // How the watching shell reports a death by SIGTERM.
     assert_eq!(exit, ServerExit::Status(128 + 15));
     bench.assert_gone().await;
 }
@@ -158,7 +158,7 @@ async fn a_server_that_ends_is_noticed() {
     let bench = Bench::new(HEALTHY);
     let server = bench.start(Engine::Program).await.unwrap();
     rustix::process::kill_process(bench.pid().unwrap(), Signal::KILL).unwrap();
-    // The shell that watches it reports its death as a status.
+    // The watching shell reports a death by signal as a status.
     assert_eq!(server.exited().await, ServerExit::Status(128 + 9));
 }
 
@@ -246,7 +246,7 @@ async fn a_missing_package_is_named() {
         python.display()
     );
     assert_eq!(error, expected);
-    // The key and the options came by stdin; the command line says nothing.
+    // The key and the options came by stdin; the command line reveals nothing.
     let args = fs::read_to_string(bench.path("args")).unwrap();
     assert!(!args.contains("api_key"), "{args}");
     bench.assert_gone().await;

@@ -1,4 +1,4 @@
-//! Reasoning and its signatures go back to the provider as they came, on every wire that has them.
+//! Reasoning and its signatures return to the provider unchanged, on every wire that has them.
 
 use super::*;
 use crate::llm::types::Native;
@@ -102,7 +102,7 @@ fn deepseek() -> String {
     ])
 }
 
-/// The reasoning that was shown, and the request that answers the call of a reply.
+/// The reasoning that was shown, and the request that follows the call's result.
 async fn second_request(
     kind: ProviderKind,
     reply: &str,
@@ -130,7 +130,7 @@ async fn second_request(
             Delta::Text(_) | Delta::Retrying(_) => panic!("not expected"),
         }
     }
-    // As a notebook keeps it.
+    // In the form that a notebook stores.
     let kept = native.expect("nothing was kept").value().to_string();
     let native = Some(Native::new(serde_json::from_str(&kept).unwrap()));
     if let Some(arguments) = arguments {

@@ -13,21 +13,31 @@ use crate::support::{Sponde, tools};
 
 /// Runs a script of `tests/fixtures/jupyter` in the environment of the clients, and reads what it prints.
 fn run(script: &str, server: &str, token: &str, sponde: &Sponde) -> Value {
+    run_for(script, server, token, "", sponde)
+}
+
+/// The same for a kernel that is there.
+fn run_for(script: &str, server: &str, token: &str, kernel: &str, sponde: &Sponde) -> Value {
     let out = sponde.path("out");
     std::fs::create_dir_all(&out).unwrap();
     let _ = std::fs::remove_file(out.join("started"));
-    let python = tools().join("jupyter-clients/bin/python");
+    let program = if script.ends_with(".mjs") {
+        PathBuf::from("node")
+    } else {
+        tools().join("jupyter-clients/bin/python")
+    };
     assert!(
-        python.exists(),
+        !program.is_absolute() || program.exists(),
         "there is no `{}`: run scripts/test once, it installs what the tests need",
-        python.display()
+        program.display()
     );
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/jupyter");
     let output = Command::new("timeout")
         .arg("180")
-        .arg(python)
+        .arg(program)
         .arg(fixtures.join(script))
-        .envs([("SERVER", server), ("TOKEN", token)])
+        .envs([("SERVER", server), ("TOKEN", token), ("KERNEL", kernel)])
+        .env("NODE_TOOLS", tools())
         .env("OUT", &out)
         .env(
             "CODE_INTERPRETER",
@@ -79,7 +89,13 @@ async fn clients_of_others_run_code_get_plots_and_interrupt() {
     );
     assert_eq!(
         run("smolagents_executor.py"),
-        json!({"run": ["23", "hello\n"], "plot": "0", "error": true})
+        json!({
+            "run": ["23", "hello\n"],
+            "plot": ["PIL", [640, 480], true],
+            "error": true,
+            "interrupted": true,
+            "kept": "20",
+        })
     );
     // Some of those give up without ending their kernel; Open WebUI does not.
     let (_, before) = server.get("/jupyter/api/kernels").await;
@@ -169,6 +185,71 @@ async fn jupyter_server_reaches_us_as_its_gateway() {
     let (_, kernels) = server.get("/jupyter/api/kernels").await;
     assert_eq!(kernels, json!([]), "its kernels end with its clients");
     drop(gateway);
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// The kernel of a session, reached through a jupyter_server: what runs there is the person's own cell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sessions_kernel_is_used_through_a_jupyter_server() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let session = server.session(json!({})).await;
+    server.run(&session, "x = 41").await;
+    let (_, kernels) = server.get("/jupyter/api/kernels").await;
+    let kernel = kernels[0]["id"].as_str().unwrap();
+    let gateway = JupyterServer::start("gateways/bin/jupyter-server", &server, &sponde, &[]);
+    let seen = tokio::task::block_in_place(|| {
+        gateway.wait();
+        run_for(
+            "session_kernel.py",
+            &gateway.url,
+            "of-the-tests",
+            kernel,
+            &sponde,
+        )
+    });
+    assert_eq!(seen, json!(["ok", ["from outside 42\n"]]));
+    let (_, notebook) = server.get(&format!("{session}/notebook.ipynb")).await;
+    let cells: Vec<(&Value, &Value)> = notebook["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (&it["source"], &it["metadata"]["sponde"]["role"]))
+        .collect();
+    let code = json!("print('from outside', x + 1)");
+    assert_eq!(
+        cells,
+        [(&json!("x = 41"), &json!("user")), (&code, &json!("user"))]
+    );
+    // It goes on when the client has gone.
+    assert_eq!(server.get(&session).await.0, 200);
+    drop(gateway);
+    assert_eq!(server.end().code, Some(0));
+}
+
+/// JupyterLab's library without JupyterLab: contents, checkpoints, sessions, kernels.
+#[tokio::test(flavor = "multi_thread")]
+async fn jupyterlabs_library_keeps_and_runs_notebooks_here() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let url = format!("{}/jupyter", server.base);
+    let seen = tokio::task::block_in_place(|| run("services.mjs", &url, &server.token, &sponde));
+    assert_eq!(
+        seen,
+        json!({
+            "made": ["Untitled.ipynb", "notebook"],
+            "emptied": 0,
+            "restored": ["print('sum', 20 + 3)"],
+            "renamed": ["renamed.ipynb", ["renamed.ipynb"]],
+            "copied": "renamed-Copy1.ipynb",
+            "default": "python3",
+            "reply": "ok",
+            "outputs": "sum 23\n",
+            "interrupted": "KeyboardInterrupt",
+            "listed": ["again.ipynb"],
+            "left": 0,
+        })
+    );
     assert_eq!(server.end().code, Some(0));
 }
 

@@ -1,0 +1,137 @@
+//! The last turns of a session that comes back, or that another terminal attaches to, as they were shown when they were new.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::render::Renderer;
+use super::style::{DIM, HINT, paint, stderr_colours};
+use super::{eprint, filter, human};
+use crate::agent::{EventKind, OutputChange};
+use crate::session::numbered::CellPlace;
+use crate::session::transcript::{Author, CodeCell};
+use crate::session::{Cell, CellKind, CellStatus, CodeStatus, Transcript};
+
+/// Turns that are shown.
+const TURNS: usize = 2;
+/// Cells of them.
+const CELLS: usize = 12;
+
+/// Shows them. `notebook` is where the session is kept. A cell that still runs is left open in `renderer`, and one that waits for a
+/// decision is shown with its question.
+pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Renderer) {
+    let cells = transcript.cells();
+    let mut begins = (0..cells.len()).rev().filter(|&at| {
+        let cell = cells.get(at);
+        cell.is_some_and(|cell| cell.kind == CellKind::User)
+    });
+    let Some(begin) = begins.by_ref().take(TURNS).last() else {
+        return;
+    };
+    let shown = cells.get(begin..).unwrap_or_default();
+    let hidden = begin + shown.len().saturating_sub(CELLS);
+    let colours = stderr_colours();
+    let before = cells.get(..hidden).unwrap_or_default().iter();
+    let before = before
+        .filter(|cell| !matches!(cell.kind, CellKind::Note))
+        .count();
+    if before > 0 {
+        let words = format!("(… {} before)\n", human::count(before, "cell"));
+        eprint(&paint(DIM, &words, colours));
+    }
+    let main = transcript.kernel().map(|kernel| kernel.language.as_str());
+    let main = main.unwrap_or_default();
+    renderer.speaks(main);
+    for (at, cell) in cells.iter().enumerate().skip(hidden) {
+        match &cell.kind {
+            CellKind::User => echo(&cell.source, renderer),
+            CellKind::Assistant { .. } => renderer.show(&EventKind::Text {
+                cell: cell.id.clone(),
+                text: cell.source.clone(),
+            }),
+            CellKind::Code(code) if code.status == CodeStatus::Proposed => {}
+            CellKind::Code(code) => {
+                let place = CellPlace {
+                    number: at + 1,
+                    language: code.language.clone(),
+                };
+                let events = events(cell, code, main, notebook);
+                if !matches!(code.author, Author::Model { .. }) {
+                    echo(&typed(&cell.source, code.language.as_deref()), renderer);
+                }
+                renderer.numbered(Some(place));
+                renderer.took(ran_for(code));
+                for event in &events {
+                    renderer.show(event);
+                }
+            }
+            CellKind::Note | CellKind::Cut | CellKind::Reading(_) | CellKind::Compaction(_) => {}
+        }
+    }
+}
+
+/// What a person has typed.
+fn echo(text: &str, renderer: &mut Renderer) {
+    renderer.end_line();
+    let mark = paint(HINT, ">", stderr_colours());
+    eprint(&format!("\n{mark} {}\n", filter::plain(text.trim())));
+}
+
+/// Code as it is typed for the kernel of this language; `None` is the main one.
+fn typed(code: &str, language: Option<&str>) -> String {
+    match language {
+        Some(language) => format!("%%{language} {}", code.trim()),
+        None => format!("!{}", code.trim()),
+    }
+}
+
+/// What was told of a cell.
+fn events(cell: &Cell, code: &CodeCell, main: &str, notebook: &Path) -> Vec<EventKind> {
+    let id = || cell.id.clone();
+    let mut events = Vec::new();
+    if matches!(code.author, Author::Model { .. }) {
+        events.push(EventKind::StepStarted { step: 0 });
+        events.push(EventKind::CodeProposed {
+            cell: id(),
+            language: code.language.as_deref().unwrap_or(main).to_owned(),
+            source: cell.source.clone(),
+        });
+    }
+    let status = CellStatus::from(&code.status);
+    if status == CellStatus::Running {
+        events.push(EventKind::CodeStarted { cell: id() });
+    }
+    let outputs = code.outputs.to_notebook().into_iter();
+    events.extend(outputs.map(|output| EventKind::Output {
+        cell: id(),
+        change: OutputChange::Append {
+            output,
+            display_id: None,
+        },
+    }));
+    if status == CellStatus::Running {
+        return events;
+    }
+    let directory = notebook.parent().unwrap_or(Path::new(""));
+    let pictures = code.pictures.iter().flatten();
+    let file = |beside: &str| directory.join(beside).display().to_string();
+    let files: Vec<String> = pictures.map(|it| file(&it.beside_notebook)).collect();
+    if !files.is_empty() {
+        events.push(EventKind::PicturesSaved { cell: id(), files });
+    }
+    if let Some(files) = code.files.clone() {
+        events.push(EventKind::FilesChanged { cell: id(), files });
+    }
+    events.push(EventKind::CodeFinished {
+        cell: id(),
+        status,
+        count: code.count,
+    });
+    events
+}
+
+/// Between its start and its end, as they are written down.
+fn ran_for(code: &CodeCell) -> Option<Duration> {
+    let time = |text: &Option<String>| text.as_deref()?.parse::<jiff::Timestamp>().ok();
+    let (started, finished) = (time(&code.started)?, time(&code.finished)?);
+    finished.duration_since(started).try_into().ok()
+}

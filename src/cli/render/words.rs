@@ -1,0 +1,112 @@
+//! The model's words: to stdout, rendered where that is a terminal, as they are elsewhere.
+
+use std::io::{self, IsTerminal as _};
+
+use super::super::markdown::Markdown;
+use super::super::style;
+use super::cell::write_now;
+use super::{Renderer, Section, filter};
+
+/// The words of a session.
+#[derive(Default)]
+pub(super) struct Words {
+    /// Those that are being written, by the id of their cell, where they are made readable for a terminal.
+    open: Option<(String, Markdown)>,
+    /// They go to a terminal that can show more than characters.
+    are_rendered: bool,
+    /// They go to stderr, too: something else is the answer.
+    aside: bool,
+    /// They have not ended their line.
+    line_is_open: bool,
+    /// There were some before in this session.
+    said_before: bool,
+}
+
+impl Words {
+    /// To stdout.
+    pub(super) fn to_stdout(moves_cursor: bool) -> Self {
+        Self {
+            are_rendered: moves_cursor && io::stdout().is_terminal(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Renderer {
+    /// Leaves stdout alone from now on.
+    pub(in crate::cli) fn words_aside(&mut self) {
+        self.words.aside = true;
+        self.words.are_rendered = self.can.moves_cursor;
+    }
+
+    pub(super) fn text(&mut self, cell: &str, text: &str) {
+        if self.section != Section::Text {
+            self.end_line();
+            if self.section != Section::None {
+                self.err("\n");
+            }
+            if self.words.said_before {
+                // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
+                if !self.words.aside && !io::stdout().is_terminal() {
+                    self.out("\n");
+                }
+            }
+            self.words.said_before = true;
+            self.section = Section::Text;
+        }
+        let text = if self.words.are_rendered {
+            self.rendered(cell, text)
+        } else {
+            filter::plain(text)
+        };
+        if let Some(last) = text.chars().next_back() {
+            self.out(&text);
+            self.words.line_is_open = last != '\n';
+        }
+    }
+
+    /// The words as a terminal shows them, as far as they are certain.
+    fn rendered(&mut self, cell: &str, text: &str) -> String {
+        let colours = self.can.colours;
+        let words = match &mut self.words.open {
+            Some((id, words)) if id == cell => words,
+            words => {
+                let new = (cell.to_owned(), Markdown::new(colours));
+                &mut words.insert(new).1
+            }
+        };
+        words.set_width(usize::try_from(style::columns()).unwrap_or(80));
+        words.push(text)
+    }
+
+    /// Writes to stdout; the first failure is kept.
+    fn out(&mut self, text: &str) {
+        self.erase();
+        if self.words.aside {
+            write_now(text);
+        } else if let Err(failure) = super::super::print(text) {
+            self.unread.get_or_insert(failure);
+        }
+        // What goes elsewhere leaves the cursor where it is.
+        if self.words.aside || io::stdout().is_terminal() {
+            self.printed(text);
+        }
+    }
+
+    /// The model's words end with a line, wherever they go.
+    pub(super) fn end_text(&mut self) {
+        if self.section != Section::Text {
+            return;
+        }
+        if let Some((_, words)) = &mut self.words.open {
+            let rest = words.finish();
+            if let Some(last) = rest.chars().next_back() {
+                self.out(&rest);
+                self.words.line_is_open = last != '\n';
+            }
+        }
+        if std::mem::take(&mut self.words.line_is_open) {
+            self.out("\n");
+        }
+    }
+}
