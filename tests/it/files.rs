@@ -350,7 +350,10 @@ async fn nothing_in_a_file_runs() {
     mock.stop().await;
     assert_eq!(ended.code, Some(0), "{ended}");
     for name in ["evil.pkl", "evil.npy", "evil.xlsx"] {
-        assert!(prompts.contains(&format!("File {name}")), "{name}: {prompts}");
+        assert!(
+            prompts.contains(&format!("File {name}")),
+            "{name}: {prompts}"
+        );
     }
     assert!(!sponde.path("pwned").exists(), "{ended}");
 }
