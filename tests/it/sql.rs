@@ -193,7 +193,7 @@ pub(crate) fn files(sponde: &Sponde) {
 const CONFIG: &str = "
 [databases.shop]
 url-env = \"SHOP_URL\"
-seconds = 2
+seconds = 5
 [databases.rates]
 url = \"sqlite:///rates.sqlite\"
 [databases.weights]
