@@ -214,8 +214,7 @@ fn what_a_file_holds_is_not_what_it_costs() {
     file.set_len(20_000_000_000).unwrap();
     let words = told(dir.path(), "large.csv");
     assert!(words.starts_with("File large.csv: "), "{words}");
-    // What was not read is said, and 2,000 tokens are 8,000 letters.
-    assert!(words.contains("here described by the first"), "{words}");
+    // 2,000 tokens are 8,000 letters.
     assert!(words.len() < 8_000, "{}", words.len());
     let names: Vec<String> = (0..5_000).map(|at| format!("column_{at}")).collect();
     let numbers: Vec<String> = (0..5_000).map(|at| at.to_string()).collect();

@@ -127,7 +127,7 @@ async fn mariadb_is_read_and_nothing_else() {
     .await;
     let url = format!("mysql://ada:{PASSWORD}@127.0.0.1:{}/shop", server.port);
     let sponde = Sponde::new().with_model(&mock).with("SHOP_URL", &url);
-    sponde.configure("[databases.shop]\nurl-env = \"SHOP_URL\"\nseconds = 2\n");
+    sponde.configure("[databases.shop]\nurl-env = \"SHOP_URL\"\nseconds = 5\n");
     files(&sponde);
     let ended = sponde.run(&[
         "ask",

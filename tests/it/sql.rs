@@ -193,7 +193,7 @@ pub(crate) fn files(sponde: &Sponde) {
 const CONFIG: &str = "
 [databases.shop]
 url-env = \"SHOP_URL\"
-seconds = 2
+seconds = 5
 [databases.rates]
 url = \"sqlite:///rates.sqlite\"
 [databases.weights]
@@ -309,7 +309,7 @@ async fn files_frames_and_databases_in_one_query_and_no_password_anywhere() {
             "102000.0",
             "SqlError: shop: `delete`: it is read-only",
             "SqlError: shop: DECLARE CURSOR must not contain data-modifying statements",
-            "SqlError: shop: transaction read-write mode must be set before any query",
+            "SqlError: shop: cannot set transaction read-write mode inside a read-only transaction",
             "SqlError: shop: it took longer than",
             "SqlError: rates: attempt to write a readonly database",
             "SqlError: weights: Invalid Input Error: Cannot execute statement of type \"DROP\"",
