@@ -39,7 +39,10 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
     }
     let main = transcript.kernel().map(|kernel| kernel.language.as_str());
     let main = main.unwrap_or_default();
-    renderer.speaks(main);
+    // A kernel that has not started yet is known by the session's first event alone.
+    if !main.is_empty() {
+        renderer.speaks(main);
+    }
     for (at, cell) in cells.iter().enumerate().skip(hidden) {
         match &cell.kind {
             CellKind::User => echo(&cell.source, renderer),

@@ -163,6 +163,9 @@ async fn an_attached_terminal_can_interrupt() {
     let second = [
         json!(["wait", PROMPT]),
         json!(["touch", "attached"]),
+        // The line that is being typed here comes first.
+        json!(["wait", "(press Enter to answer here)"]),
+        json!(["type", "\r"]),
         json!(["wait", "Run it?"]),
         json!(["type", "/"]),
         json!(["wait", "instead:"]),

@@ -128,7 +128,11 @@ fn r_prints_as_wide_as_the_terminal() {
             .iter()
             .filter(|line| line.trim_start().starts_with('['));
         assert_eq!(printed.count(), lines, "{shown:#?}");
-        assert_eq!(rules(&screen), ["output 2 · R"]);
+        let rules = rules(&screen);
+        assert!(
+            rules.len() == 1 && rules[0].starts_with("output 2 · R"),
+            "{rules:?}"
+        );
     }
 }
 

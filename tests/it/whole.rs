@@ -60,9 +60,15 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
     if line.contains(" tokens in, ") {
         "[TOKENS AND TIME]".clone_into(&mut line);
     }
-    // How long a cell took is only said if it is over a second, and that it goes on only if it did for two.
+    // How long a cell took is only said if it is over a second, and that it goes on only if it did for half a second or two.
     let is_time = line.starts_with('(') && line.ends_with(" s)");
-    let goes_on = line.starts_with("still running; ");
+    let goes_on = [
+        "still running; ",
+        "not stopped yet: ",
+        "interrupt itself; Ctrl-C again",
+    ]
+    .iter()
+    .any(|begin| line.starts_with(begin));
     (!is_time && !goes_on).then_some(line)
 }
 

@@ -155,7 +155,7 @@ impl Renderer {
         let is_first = self.cells.reply.proposals.is_empty();
         let written = self.cells.reply.written.take_if(|it| it.cell == cell);
         let shown = match &written {
-            Some(it) if it.code == source && it.language == language => Some(None),
+            Some(it) if it.code == source && [language, ""].contains(&&*it.language) => Some(None),
             Some(_) => Some(Some(format!("{language} · {CHANGED}"))),
             None if is_first => Some(Some(language.to_owned())),
             // It is shown when it is its turn.
