@@ -60,6 +60,8 @@ pub struct Config {
     pub budget: Budget,
     /// Seconds that a cell of the model may run.
     pub cell_timeout: Option<u64>,
+    /// Seconds that a SQL cell may run over files and data frames.
+    pub sql_timeout: Option<u64>,
     /// What is kept of outputs.
     pub limits: Limits,
     /// What a confined kernel may take of the machine.

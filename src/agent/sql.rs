@@ -14,9 +14,11 @@ use crate::session::sql::MAGIC;
 const WITHIN: Duration = Duration::from_secs(20);
 /// Maximum rows of a result that becomes a data frame.
 const ROWS: u64 = 5_000_000;
+/// How long a SQL cell may run over files and data frames, unless the configuration says otherwise.
+pub const SQL_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// SQL settings of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlOptions {
     /// The socket to the databases, if there are any.
     pub socket: Option<PathBuf>,
@@ -24,6 +26,19 @@ pub struct SqlOptions {
     pub databases: Vec<String>,
     /// Memory that DuckDB may use in the kernel, in bytes, before it spills to disk.
     pub memory: Option<u64>,
+    /// How long a query over files and data frames may take.
+    pub seconds: u64,
+}
+
+impl Default for SqlOptions {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            databases: Vec::new(),
+            memory: None,
+            seconds: SQL_TIMEOUT.as_secs(),
+        }
+    }
 }
 
 impl SqlOptions {
@@ -39,7 +54,7 @@ impl SqlOptions {
     }
 
     fn code(&self) -> String {
-        let mut settings = json!({ "databases": self.databases, "rows": ROWS });
+        let mut settings = json!({ "databases": self.databases, "rows": ROWS, "seconds": self.seconds });
         if let Some(socket) = &self.socket {
             settings["socket"] = socket.display().to_string().into();
         }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::session::{CELL_TIMEOUT, MAX_STEPS};
+use crate::agent::sql::SQL_TIMEOUT;
 use crate::agent::undo::{CHECKPOINTS, FileLimits};
 use crate::config::{ConfigError, profile};
 use crate::kernel::sandbox::limits::Limits;
@@ -167,6 +168,7 @@ fn defaults() -> Vec<Setting> {
         unset("budget.turn.cost", "no limit"),
         unset("budget.turn.tokens", "no limit"),
         known("cell-timeout", CELL_TIMEOUT.as_secs()),
+        known("sql-timeout", SQL_TIMEOUT.as_secs()),
         known("limits.cell-text", mebibytes(outputs.cell_text)),
         known("limits.cell-rich", mebibytes(outputs.cell_rich)),
         known("limits.cell-outputs", count(outputs.cell_outputs)),

@@ -4,6 +4,7 @@
 //! its stdin and ends when that closes. A kernel knows the socket and nothing else, so what is read-only stays read-only, and
 //! a kernel without network reaches exactly the databases that the person named (docs/adr/0025).
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,14 +16,25 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use super::Context;
 use super::install::modules;
 use crate::agent::facts::{self, DatabaseFacts};
-use crate::agent::sql::SqlOptions;
+use crate::agent::sql::{SQL_TIMEOUT, SqlOptions};
 use crate::child::{Lifetime, Supervised};
 use crate::config::databases::{Database, DatabaseName};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::llm::key_command;
 
-const CONNECTOR: &str = include_str!("databases/connector.py");
+/// The modules of the connector, each after those that it needs.
+const CONNECTOR: [(&str, &str); 9] = [
+    ("base", include_str!("databases/connector/base.py")),
+    ("columns", include_str!("databases/connector/columns.py")),
+    ("postgres", include_str!("databases/connector/postgres.py")),
+    ("sqlite", include_str!("databases/connector/sqlite.py")),
+    ("duck", include_str!("databases/connector/duck.py")),
+    ("alchemy", include_str!("databases/connector/alchemy.py")),
+    ("adbc", include_str!("databases/connector/adbc.py")),
+    ("spark", include_str!("databases/connector/spark.py")),
+    ("main", include_str!("databases/connector/main.py")),
+];
 /// How long all databases together may take to tell their schemas.
 const SCHEMAS: Duration = Duration::from_secs(20);
 /// Bytes of a line with a schema.
@@ -143,6 +155,7 @@ pub fn sql(
     databases: Option<&Databases>,
     kernels: &[&KernelSource],
     sandbox: &Sandbox,
+    context: &Context,
 ) -> Option<SqlOptions> {
     let python = python(kernels);
     let has_duckdb = python.is_some_and(|kernel| facts::has_library(kernel, "duckdb"));
@@ -155,6 +168,10 @@ pub fn sql(
         databases: databases.map(|it| it.names.clone()).unwrap_or_default(),
         // The rest is for Python, and for the frame that comes of it.
         memory,
+        seconds: context
+            .config
+            .sql_timeout
+            .unwrap_or(SQL_TIMEOUT.as_secs()),
     })
 }
 
@@ -212,6 +229,23 @@ async fn url(name: &str, database: &Database, context: &Context) -> Result<Strin
     Ok(url)
 }
 
+/// The connector as one program: Python's loader knows no modules that are in no file.
+fn connector() -> String {
+    let mut program = String::from(
+        "import sys, types\nsys.modules['connector'] = types.ModuleType('connector')\n",
+    );
+    for (name, source) in CONNECTOR {
+        // A string of JSON is one of Python.
+        let source = json!(source);
+        let _ = writeln!(
+            program,
+            "module = sys.modules['connector.{name}'] = types.ModuleType('connector.{name}')\n\
+             exec(compile({source}, '{name}.py', 'exec'), module.__dict__)"
+        );
+    }
+    program
+}
+
 fn started(
     python: &Path,
     context: &Context,
@@ -219,7 +253,7 @@ fn started(
     let mut command = Command::new(python);
     command
         // Isolated: no file of the working directory is taken for a module.
-        .args(["-I", "-c", CONNECTOR])
+        .args(["-I", "-c", &connector()])
         .env_clear()
         .envs(context.paths.environment.variables().iter().cloned())
         .stdin(Stdio::piped())

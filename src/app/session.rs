@@ -146,7 +146,7 @@ pub async fn start(
     }
     let sandbox = databases::visible(databases.as_ref(), sandbox);
     let sandbox = tool_servers::visible(tools.as_ref(), sandbox);
-    let sql = databases::sql(databases.as_ref(), &kernels, &sandbox);
+    let sql = databases::sql(databases.as_ref(), &kernels, &sandbox, context);
     let main = LaunchOptions {
         sandbox,
         oversize: output_folder::oversize(&notebook, &limits),

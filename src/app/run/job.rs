@@ -113,7 +113,7 @@ pub async fn prepare(job: &Job, settings: &RunSettings<'_>) -> Result<Prepared, 
     let sandbox = databases::visible(databases.as_ref(), sandbox);
     let sql = databases
         .as_ref()
-        .and_then(|it| databases::sql(Some(it), &[&kernel], &sandbox));
+        .and_then(|it| databases::sql(Some(it), &[&kernel], &sandbox, context));
     Ok(Prepared {
         databases,
         sql,

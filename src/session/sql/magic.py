@@ -19,7 +19,7 @@ def _define_sql(settings):
         return
     if getattr(there, "of_sponde", None) == settings:
         return
-    most, seconds = settings.get("rows", 5_000_000), settings.get("seconds")
+    most, seconds = settings["rows"], settings["seconds"]
 
     def ask(request):
         """What a database answers, as an Arrow table, and whether there was more."""
@@ -155,10 +155,9 @@ def _define_sql(settings):
                 # What is no SQL costs no rows.
                 duckdb.extract_statements(code)
                 refused = attach(connection, code, bare)
-                if seconds:
-                    timer = threading.Timer(seconds, connection.interrupt)
-                    timer.daemon = True
-                    timer.start()
+                timer = threading.Timer(seconds, connection.interrupt)
+                timer.daemon = True
+                timer.start()
                 relation = connection.sql(code)
                 if relation is None:
                     return pyarrow.table({}), False
@@ -173,7 +172,7 @@ def _define_sql(settings):
                 return pyarrow.Table.from_batches(batches, reader.schema), total > most
             except (duckdb.Error, pyarrow.ArrowException) as error:
                 if timer and timer.finished.is_set():
-                    raise SqlError(f"it took longer than {seconds} s") from None
+                    raise SqlError(f"it took longer than {seconds} s (`sql-timeout` in config.toml)") from None
                 is_unknown = isinstance(error, duckdb.CatalogException) and refused
                 raise (refused[0] if is_unknown else SqlError(f"{error}")) from None
             finally:
