@@ -3,7 +3,7 @@
 //! The file is the truth: each call reads it and writes it, so what the user or code changed in between stays. A cell that
 //! raises is written as well.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -18,59 +18,15 @@ use super::super::extract::{Json as Body, Path};
 use super::super::jupyter::notebooks::for_client;
 use super::super::problem::Problem;
 use super::super::state::Shared;
+use super::state::OpenedNotebook;
 use super::{Answer, BY, Refused, user_of};
 use crate::app::executor::{FileError, Opening, Unattended, Workspace};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output, random_cell_id};
 
 /// How long a cell may run.
 const LIMIT: Duration = Duration::from_mins(2);
-/// Open notebooks; the oldest goes when one more is opened.
-const MOST: usize = 64;
 /// The kernel of a notebook that names none.
 const USUAL: &str = "python3";
-
-/// Open notebooks, the oldest first.
-#[derive(Default)]
-pub(super) struct Notebooks(Mutex<Vec<Arc<Opened>>>);
-
-/// A notebook with a kernel.
-struct Opened {
-    id: String,
-    owner: Option<String>,
-    path: String,
-    kernel: String,
-    /// Held while a cell runs.
-    running: tokio::sync::Mutex<()>,
-}
-
-impl Notebooks {
-    /// Adds one. Returns the one that has to go for it.
-    fn add(&self, opened: Opened) -> Option<Arc<Opened>> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(Arc::new(opened));
-        (all.len() > MOST).then(|| all.remove(0))
-    }
-
-    /// The notebook `id`, for who opened it.
-    fn get(&self, id: &str, owner: Option<&str>) -> Result<Arc<Opened>, Problem> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |it: &&Arc<Opened>| it.id == id && it.owner.as_deref() == owner;
-        let found = all.iter().find(is_it).cloned();
-        found.ok_or_else(|| Problem::not_found("there is no such notebook session"))
-    }
-
-    fn remove(&self, id: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|it| it.id != id);
-    }
-}
-
-impl Opened {
-    /// What its session is called.
-    fn session(&self) -> String {
-        format!("notebook-{}", self.id)
-    }
-}
 
 /// Which notebook.
 #[derive(Deserialize, JsonSchema)]
@@ -98,7 +54,7 @@ pub(super) async fn open(
     let notebook = read(executor.workspace(), path).await?;
     let named = notebook.metadata.get("kernelspec");
     let named = named.and_then(|it| it.get("name")?.as_str());
-    let opened = Opened {
+    let opened = OpenedNotebook {
         id: uuid::Uuid::new_v4().simple().to_string(),
         owner: user_of(&headers).map(str::to_owned),
         path: wanted.path,

@@ -2,16 +2,19 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use super::notebooks::Notebooks;
+use super::super::problem::Problem;
 use crate::app::SessionSettings;
 use crate::app::executor::{DEFAULT, Executor};
 use crate::app::registry::Registry;
 
 /// Bytes of a name's digest.
 const DIGEST: usize = 12;
+/// Open notebooks; the oldest goes when one more is opened.
+const MOST: usize = 64;
 
 /// The server's part of it.
 pub(in crate::server) struct TerminalState {
@@ -29,6 +32,53 @@ impl TerminalState {
             executor: Executor::new(registry.clone(), settings.clone(), root.to_owned()),
             notebooks: Notebooks::default(),
         }
+    }
+}
+
+/// Open notebooks, the oldest first.
+#[derive(Default)]
+pub(super) struct Notebooks(Mutex<Vec<Arc<OpenedNotebook>>>);
+
+/// A notebook with a kernel.
+pub(super) struct OpenedNotebook {
+    pub(super) id: String,
+    pub(super) owner: Option<String>,
+    pub(super) path: String,
+    pub(super) kernel: String,
+    /// Held while a cell runs.
+    pub(super) running: tokio::sync::Mutex<()>,
+}
+
+impl Notebooks {
+    /// Adds one. Returns the one that has to go for it.
+    pub(super) fn add(&self, opened: OpenedNotebook) -> Option<Arc<OpenedNotebook>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(Arc::new(opened));
+        (all.len() > MOST).then(|| all.remove(0))
+    }
+
+    /// The notebook `id`, for who opened it.
+    pub(super) fn get(
+        &self,
+        id: &str,
+        owner: Option<&str>,
+    ) -> Result<Arc<OpenedNotebook>, Problem> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |it: &&Arc<OpenedNotebook>| it.id == id && it.owner.as_deref() == owner;
+        let found = all.iter().find(is_it).cloned();
+        found.ok_or_else(|| Problem::not_found("there is no such notebook session"))
+    }
+
+    pub(super) fn remove(&self, id: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|it| it.id != id);
+    }
+}
+
+impl OpenedNotebook {
+    /// What its session is called.
+    pub(super) fn session(&self) -> String {
+        format!("notebook-{}", self.id)
     }
 }
 

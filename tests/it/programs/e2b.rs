@@ -45,13 +45,10 @@ impl<'a> Server<'a> {
 fn with_languages() -> Sponde {
     let sponde = Sponde::new();
     let prefix = tools().join("kernels/python");
-    for name in ["bash", "deno", "r", "java"] {
+    for name in ["bash", "deno", "r"] {
         let dir = prefix.join("share/jupyter/kernels").join(name);
         let text = std::fs::read_to_string(dir.join("kernel.json")).unwrap();
-        let text = text.replace("{prefix}", prefix.to_str().unwrap());
-        // Java's kernel lies beside its kernelspec.
-        let text = text.replace("{resource_dir}", dir.to_str().unwrap());
-        sponde.add_kernelspec(name, &text);
+        sponde.add_kernelspec(name, &text.replace("{prefix}", prefix.to_str().unwrap()));
     }
     sponde
 }
@@ -161,7 +158,7 @@ fn the_python_sdk_with_a_key() {
         "before": ["set", null],
         "home": true,
         "magic": "m",
-        "others": {"r": true, "java": true, "js": true},
+        "others": {"r": true, "js": true},
         "bash": [true, "none set\n"],
         "ts": [true, "none", "set"],
     });
