@@ -66,7 +66,7 @@ async fn a_key_is_an_answer() {
             ["type", "print one\r"],
             ["wait", QUESTION],
             ["type", "y"],
-            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
+            ["wait", "one\u{1b}[K\r\n2"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -74,11 +74,7 @@ async fn a_key_is_an_answer() {
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    assert!(
-        !screen.all.contains("two\u{1b}[K\r\n\u{1b}[J"),
-        "{}",
-        screen.all
-    );
+    assert!(!screen.all.contains("two\u{1b}[K\r\n2"), "{}", screen.all);
     assert!(asked.contains("Explain this code first"), "{asked}");
     assert!(asked.contains("print one"), "{asked}");
 }
@@ -112,7 +108,7 @@ async fn words_are_no_keys() {
     );
     let asked = asked(&mock).await;
     mock.stop().await;
-    for ran in ["one\u{1b}[K\r\n\u{1b}[J", "two\u{1b}[K\r\n\u{1b}[J"] {
+    for ran in ["one\u{1b}[K\r\n2", "two\u{1b}[K\r\n2"] {
         assert!(!screen.all.contains(ran), "{}", screen.all);
     }
     assert!(asked.contains("yellow is better"), "{asked}");
@@ -137,7 +133,7 @@ async fn a_key_leaves_nothing_behind() {
             ["type", "y"],
             ["wait", "yes\r\n"],
             ["type", "es\r"],
-            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
+            ["wait", "one\u{1b}[K\r\n2"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "\u{4}"],
@@ -160,8 +156,8 @@ async fn the_key_a_asks_no_more() {
             ["type", "a"],
             ["wait", "always\r\n"],
             ["wait", "from now on you are asked about risky code only"],
-            ["wait", "one\u{1b}[K\r\n\u{1b}[J"],
-            ["wait", "two\u{1b}[K\r\n\u{1b}[J"],
+            ["wait", "one\u{1b}[K\r\n2"],
+            ["wait", "two\u{1b}[K\r\n2"],
             ["wait", "That was it."],
             ["wait", PROMPT],
             ["type", "/approve\r"],

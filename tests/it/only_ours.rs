@@ -280,6 +280,7 @@ async fn nothing_but_colours_and_our_own_movements_reaches_a_terminal() {
 async fn a_terminal_with_links_and_pictures_gets_ours_alone() {
     let mock = model("7").await;
     let sponde = Sponde::new().with_model(&mock);
+    sponde.configure("[terminal]\nnotify-after = 0\n");
     let steps = json!([["size", "24x200"]]);
     let arguments = [&ASK[..], &["go"]].concat();
     let screen =
