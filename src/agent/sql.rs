@@ -54,7 +54,8 @@ impl SqlOptions {
     }
 
     fn code(&self) -> String {
-        let mut settings = json!({ "databases": self.databases, "rows": ROWS, "seconds": self.seconds });
+        let mut settings =
+            json!({ "databases": self.databases, "rows": ROWS, "seconds": self.seconds });
         if let Some(socket) = &self.socket {
             settings["socket"] = socket.display().to_string().into();
         }

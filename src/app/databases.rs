@@ -168,10 +168,7 @@ pub fn sql(
         databases: databases.map(|it| it.names.clone()).unwrap_or_default(),
         // The rest is for Python, and for the frame that comes of it.
         memory,
-        seconds: context
-            .config
-            .sql_timeout
-            .unwrap_or(SQL_TIMEOUT.as_secs()),
+        seconds: context.config.sql_timeout.unwrap_or(SQL_TIMEOUT.as_secs()),
     })
 }
 
