@@ -435,24 +435,6 @@ fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) ->
     named.unwrap_or(usual)
 }
 
-/// What code may do in new sessions with these settings, before one is there.
-///
-/// # Errors
-/// Nothing works here that could confine it as wanted.
-pub async fn usual_sandbox(
-    settings: &SessionSettings,
-    directory: &Path,
-    context: &Context,
-) -> Result<SandboxLine, Failure> {
-    let gateway = settings
-        .gateway
-        .as_ref()
-        .or(context.config.gateway.as_ref());
-    let at = KernelAt::of(gateway.is_some(), settings.existing.is_some());
-    let (_, line) = sandbox::session(&settings.sandbox, at, directory, &[], context).await?;
-    Ok(line)
-}
-
 /// When a person is asked in sessions with these settings, before one is there.
 pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval {
     let level = settings.sandbox.level.or(context.config.sandbox);

@@ -9,8 +9,10 @@ use serde::Serialize;
 
 use super::state::Shared;
 use crate::agent::approval::Approval;
-use crate::app::sandbox::SandboxLine;
+use crate::app::sandbox::{self, SandboxLine};
 use crate::app::session;
+use crate::app::workspace::KernelAt;
+use crate::error::Failure;
 
 /// What `/api/about` answers: of sessions that are new, unless a client wants to be asked more often.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -50,7 +52,7 @@ pub(super) async fn about(State(shared): State<Arc<Shared>>) -> Json<About> {
     let context = shared.registry.context();
     let approval = session::usual_approval(&shared.defaults, context);
     let sandbox = shared.sandbox.get_or_init(|| async {
-        match session::usual_sandbox(&shared.defaults, &shared.root, context).await {
+        match expected(&shared).await {
             Ok(line) => line.into(),
             Err(failure) => SandboxAbout {
                 kind: SandboxKind::Broken,
@@ -63,6 +65,16 @@ pub(super) async fn about(State(shared): State<Arc<Shared>>) -> Json<About> {
         sandbox: sandbox.await.clone(),
         approval,
     })
+}
+
+/// What code may do in a session that is new.
+async fn expected(shared: &Shared) -> Result<SandboxLine, Failure> {
+    let (settings, context) = (&shared.defaults, shared.registry.context());
+    let gateway = settings.gateway.as_ref();
+    let gateway = gateway.or(context.config.gateway.as_ref());
+    let at = KernelAt::of(gateway.is_some(), settings.existing.is_some());
+    let made = sandbox::session(&settings.sandbox, at, &shared.root, &[], context).await;
+    made.map(|(_, line)| line)
 }
 
 impl From<SandboxLine> for SandboxAbout {
