@@ -97,24 +97,16 @@ pub(super) async fn turn(
                         }
                     }
                     EventKind::InputRequested { cell, prompt, password } => {
-                        let is_answered = |event: &EventKind| is_answered(&cell, event);
-                        let line = match &mut person {
-                            Some(person) => tokio::select! {
-                                line = person.typed.input(&prompt, password, signals) => line,
-                                () = agent.until(is_answered) => {
-                                    person.typed.cover();
-                                    continue;
+                        let question = (prompt.as_str(), password);
+                        let reply = reply(cell, question, person.as_mut(), agent, signals);
+                        match reply.await {
+                            Ok(Some(command)) => {
+                                if !deliver(command, agent, renderer).await {
+                                    return Ended::Gone;
                                 }
-                            },
-                            None => Ok(None),
-                        };
-                        let command = match line {
-                            Ok(Some(value)) => Command::Reply { cell, value },
-                            Ok(None) | Err(Ask::Interrupt) => Command::Interrupt,
-                            Err(Ask::End) => return Ended::End,
-                        };
-                        if !deliver(command, agent, renderer).await {
-                            return Ended::Gone;
+                            }
+                            Ok(None) => {}
+                            Err(ended) => return ended,
                         }
                     }
                     EventKind::ContinueRequested { end } => {
@@ -166,6 +158,34 @@ pub(super) async fn turn(
                 renderer.has_not_stopped();
             }
         }
+    }
+}
+
+/// What a person replies to a question of code: `prompt` and whether it asks for a password. `None` if another front end replied.
+///
+/// # Errors
+/// The person wants the program to end.
+async fn reply(
+    cell: String,
+    (prompt, password): (&str, bool),
+    person: Option<&mut Person<'_>>,
+    agent: &mut View,
+    signals: &mut mpsc::Receiver<Ask>,
+) -> Result<Option<Command>, Ended> {
+    let line = match person {
+        Some(person) => tokio::select! {
+            line = person.typed.input(prompt, password, signals) => line,
+            () = agent.until(|event| is_answered(&cell, event)) => {
+                person.typed.cover();
+                return Ok(None);
+            }
+        },
+        None => Ok(None),
+    };
+    match line {
+        Ok(Some(value)) => Ok(Some(Command::Reply { cell, value })),
+        Ok(None) | Err(Ask::Interrupt) => Ok(Some(Command::Interrupt)),
+        Err(Ask::End) => Err(Ended::End),
     }
 }
 

@@ -7,6 +7,7 @@ mod code;
 mod cursor;
 mod frame;
 pub(super) mod grid;
+mod line;
 pub mod measure;
 mod notes;
 mod output;
@@ -24,10 +25,11 @@ use crate::agent::{EventKind, TurnEnd};
 use crate::error::Failure;
 use abilities::Abilities;
 use busy::{Activity, Busy};
-pub(super) use cell::clipped;
-use cell::{Cells, rule, write_now};
+use cell::{Cells, rule};
 pub(super) use code::Proposal;
 use cursor::Cursor;
+pub(super) use line::clipped;
+use line::write_now;
 use words::Words;
 
 /// Shows a session.

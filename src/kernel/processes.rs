@@ -28,7 +28,7 @@ pub struct Taken {
 pub fn stop(roots: &[u32]) -> Stopped {
     let mut stopped = Stopped::default();
     for _ in 0..LOOKS {
-        let new = members(roots).into_iter().filter_map(|it| it.pid());
+        let new = members(roots).into_iter().filter_map(Process::pid);
         let new: Vec<Pid> = new.filter(|pid| !stopped.0.contains(pid)).collect();
         if new.is_empty() {
             break;

@@ -51,18 +51,17 @@ pub(super) enum SandboxKind {
 pub(super) async fn about(State(shared): State<Arc<Shared>>) -> Json<About> {
     let context = shared.registry.context();
     let approval = session::usual_approval(&shared.defaults, context);
-    let sandbox = shared.sandbox.get_or_init(|| async {
-        match expected(&shared).await {
-            Ok(line) => line.into(),
-            Err(failure) => SandboxAbout {
-                kind: SandboxKind::Broken,
-                words: failure.message,
-            },
-        }
-    });
+    let found = || async { expected(&shared).await.map_err(|failure| failure.message) };
+    let sandbox = match shared.sandbox.get_or_init(found).await {
+        Ok(line) => line.into(),
+        Err(message) => SandboxAbout {
+            kind: SandboxKind::Broken,
+            words: message.clone(),
+        },
+    };
     Json(About {
         version: env!("CARGO_PKG_VERSION"),
-        sandbox: sandbox.await.clone(),
+        sandbox,
         approval,
     })
 }
@@ -77,9 +76,9 @@ async fn expected(shared: &Shared) -> Result<SandboxLine, Failure> {
     made.map(|(_, line)| line)
 }
 
-impl From<SandboxLine> for SandboxAbout {
-    fn from(line: SandboxLine) -> Self {
-        let kind = match &line {
+impl From<&SandboxLine> for SandboxAbout {
+    fn from(line: &SandboxLine) -> Self {
+        let kind = match line {
             SandboxLine::Confined(_) => SandboxKind::Confined,
             SandboxLine::Full => SandboxKind::Full,
             SandboxLine::OfGateway => SandboxKind::Gateway,

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use tokio::sync::OnceCell;
 
-use super::about::SandboxAbout;
 use super::access::Access;
 use super::codeapi::state::CodeApiState;
 use super::counters::Counters;
@@ -21,6 +20,7 @@ use super::terminal::state::TerminalState;
 use super::ticket::Tickets;
 use crate::app::SessionSettings;
 use crate::app::registry::{KernelRegistry, LiveSession, Registry};
+use crate::app::sandbox::SandboxLine;
 use crate::app::sandboxes::Sandboxes;
 use crate::app::tenants::Scope;
 
@@ -59,7 +59,7 @@ pub(super) struct Shared {
     /// For the frames of outputs.
     pub(super) tickets: Tickets,
     /// What code may do, once somebody asked.
-    pub(super) sandbox: OnceCell<SandboxAbout>,
+    pub(super) sandbox: OnceCell<Result<SandboxLine, String>>,
     /// When it began.
     pub(super) started: Instant,
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::human;
 use super::super::style::{self, DIM, WARN, paint};
-use super::cell::{clipped, write_now};
+use super::line::{clipped, write_now};
 use super::{EventKind, Renderer};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];

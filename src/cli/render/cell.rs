@@ -2,17 +2,16 @@
 //! drawn anew with each change; when the cell has ended they give way to the whole. Elsewhere lines are printed once
 //! nothing can change them any more.
 
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use unicode_width::UnicodeWidthChar as _;
 
 use super::super::picture::{PictureSpace, Protocol};
 use super::super::style::{self, DIM, paint};
 use super::busy::Shown;
 use super::code::ReplyCode;
 use super::cursor::Cursor;
+use super::line::{clipped, width, write_now};
 use super::output::{CellOutput, HEAD, Picture, Row, TAIL};
 use super::{Renderer, Section, filter};
 use crate::agent::{EventKind, OutputChange};
@@ -25,9 +24,6 @@ use crate::session::numbered::CellPlace;
 const ABOVE: u32 = 4;
 /// In a pipe, the output of a cell is held back for so long: what changes in place has shown that by then.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// Columns between tab stops.
-const TAB: usize = 8;
-
 /// What is known of the cells that are shown.
 #[derive(Default)]
 pub(super) struct Cells {
@@ -423,13 +419,6 @@ fn drawn(picture: &Picture, protocol: Protocol) -> &str {
         .get_or_init(|| protocol.render(&picture.encoded, PictureSpace::of_terminal()))
 }
 
-pub(super) fn write_now(text: &str) {
-    let mut stderr = io::stderr().lock();
-    // Nobody can be told that stderr is gone.
-    let _ = stderr.write_all(text.as_bytes());
-    let _ = stderr.flush();
-}
-
 /// A rule with a title, as wide as the terminal, but no wider than text should be.
 pub(super) fn rule(title: &str, colours: bool) -> String {
     let columns = columns().min(72);
@@ -439,62 +428,4 @@ pub(super) fn rule(title: &str, colours: bool) -> String {
 
 fn columns() -> usize {
     usize::try_from(style::columns()).unwrap_or(80)
-}
-
-/// How many columns a line takes, with its colours.
-fn width(line: &str) -> usize {
-    let mut is_colour = false;
-    let of = |c: char| {
-        let is_part = c == '\u{1b}' || is_colour;
-        is_colour = is_part && c != 'm';
-        if is_part { 0 } else { c.width().unwrap_or(0) }
-    };
-    line.chars().map(of).sum()
-}
-
-/// What of a line, with its colours, fits into `columns`.
-pub(in crate::cli) fn clipped(line: &str, columns: usize) -> String {
-    let mut shown = String::with_capacity(line.len());
-    let (mut width, mut is_colour, mut is_full) = (0, false, false);
-    for c in line.chars() {
-        if c == '\u{1b}' || is_colour {
-            is_colour = c != 'm';
-            shown.push(c);
-            continue;
-        }
-        let wide = if c == '\t' {
-            TAB - width % TAB
-        } else {
-            c.width().unwrap_or(0)
-        };
-        if is_full || width + wide > columns {
-            is_full = true;
-            continue;
-        }
-        width += wide;
-        if c == '\t' {
-            shown.extend(std::iter::repeat_n(' ', wide));
-        } else if c != '\r' {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_as_wide_as_the_terminal() {
-        for (line, expected) in [
-            ("abcdefgh", "abcdef"),
-            ("\u{1b}[31mabcdefgh\u{1b}[0m", "\u{1b}[31mabcdef\u{1b}[0m"),
-            ("日本語日本", "日本語"),
-            ("a\tb", "a"),
-        ] {
-            assert_eq!(clipped(line, 6), expected);
-        }
-        assert_eq!(clipped("a\tb", 9), "a       b");
-    }
 }

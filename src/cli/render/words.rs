@@ -4,10 +4,11 @@ use std::io::{self, IsTerminal as _};
 
 use super::super::markdown::Markdown;
 use super::super::style;
-use super::cell::write_now;
+use super::line::write_now;
 use super::{Renderer, Section, filter};
 
 /// The words of a session.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(super) struct Words {
     /// Those that are being written, by the id of their cell, where they are made readable for a terminal.

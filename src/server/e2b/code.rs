@@ -98,13 +98,13 @@ fn lines(
     })
 }
 
-fn shown(context: ContextInfo) -> Value {
+fn shown(context: &ContextInfo) -> Value {
     json!({ "id": context.id, "language": context.language, "cwd": context.cwd })
 }
 
 /// The contexts, those that were there at the beginning first.
 pub(super) async fn contexts(InSandbox(sandbox): InSandbox) -> Json<Vec<Value>> {
-    Json(sandbox.contexts().into_iter().map(shown).collect())
+    Json(sandbox.contexts().iter().map(shown).collect())
 }
 
 /// A new context.
@@ -115,7 +115,7 @@ pub(super) async fn new_context(InSandbox(sandbox): InSandbox, request: Request)
         Ok::<_, E2bFailure>(sandbox.new_context(new.language.as_deref(), cwd).await?)
     };
     match made.await {
-        Ok(context) => Json(shown(context.info())).into_response(),
+        Ok(context) => Json(shown(&context.info())).into_response(),
         Err(failure) => failure.into_text(),
     }
 }
