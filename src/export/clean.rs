@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use super::cells::{Fate, Part, part};
-use crate::jupyter::nbformat::{Cell, CellType, Notebook};
+use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
+use crate::session::chart::CHART;
 
 /// The clean notebook.
 pub(super) fn clean(notebook: &Notebook) -> Notebook {
@@ -32,6 +33,14 @@ pub(super) fn clean(notebook: &Notebook) -> Notebook {
     }
     for cell in &mut clean.cells {
         cell.metadata.shift_remove("sponde");
+        let CellType::Code { outputs, .. } = &mut cell.kind else {
+            continue;
+        };
+        for output in outputs {
+            if let Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } = output {
+                data.remove(CHART);
+            }
+        }
     }
     clean.metadata.shift_remove("sponde");
     clean

@@ -13,6 +13,7 @@ mod picture;
 
 use serde_json::Value;
 
+use super::chart::CHART;
 use super::outputs::Text;
 use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
@@ -197,7 +198,7 @@ fn bundles(
     options: &CheckOptions,
     found: &mut Vec<Difference>,
 ) {
-    let counts = |mime: &str| !OF_ONE_RUN.contains(&mime);
+    let counts = |mime: &str| !OF_ONE_RUN.contains(&mime) && mime != CHART;
     for (mime, old) in stored.iter().filter(|(mime, _)| counts(mime)) {
         let what = format!("{mime} of output {number}");
         let Some(new) = fresh.get(mime) else {

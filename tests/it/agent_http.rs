@@ -268,7 +268,7 @@ async fn for_a_person_the_answer_is_on_stdout_and_the_rest_on_stderr() {
     sponde: openai-compatible/gpt-4o with kernel python3
     ── python ──────────────────────────────────────────────────────────────
     print(6 * 7)
-    ── output 3 · python ───────────────────────────────────────────────────
+    ── output 4 · python ───────────────────────────────────────────────────
     42
 
 

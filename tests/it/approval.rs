@@ -174,7 +174,7 @@ async fn cells_of_one_reply_are_shown_once_each_with_their_own_question() {
     assert!(first.contains("\r\necho the-first\r\n"), "{first}");
     assert!(!first.contains("the-second"), "{first}");
     let second = &screen.waited[4];
-    assert!(second.contains("misbehave, 2 of 2"), "{second}");
+    assert!(second.contains("misbehave · 2 of 2"), "{second}");
     assert!(
         second.ends_with(
             "─\r\necho the-second\r\nline 1: code in misbehave is not analysed (echo the-second)\r\nRun 2 of 2?"

@@ -1053,7 +1053,7 @@ fn a_configuration_with_a_mistake() {
       |
     2 | modle = "openai/gpt-5"
       | ^^^^^
-    unknown field `modle`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
+    unknown field `modle`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `temperature`, `seed`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `sql-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
     "#);
 }
 

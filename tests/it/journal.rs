@@ -359,7 +359,7 @@ fn session_without_room() {
         panic!("{words:?}")
     };
     assert!(
-        failed.contains("File too large") && failed.contains("goes on in memory"),
+        failed.contains("File too large") && failed.contains("continues in memory"),
         "{failed}"
     );
     assert_eq!(*again, "the session is saved again");
@@ -411,7 +411,7 @@ async fn where_nothing_can_be_written_the_session_goes_on_in_memory() {
         })
         .collect();
     assert_eq!(notices.len(), 1, "{notices:?}");
-    assert!(notices[0].contains("goes on in memory"), "{notices:?}");
+    assert!(notices[0].contains("continues in memory"), "{notices:?}");
     assert!(matches!(
         events.last(),
         Some(EventKind::TurnFinished { notebook: None, .. })

@@ -155,7 +155,7 @@ async fn the_key_a_asks_no_more() {
             ["wait", QUESTION],
             ["type", "a"],
             ["wait", "always\r\n"],
-            ["wait", "from now on you are asked about risky code only"],
+            ["wait", "from now on code of this language that"],
             ["wait", "one\u{1b}[K\r\n2"],
             ["wait", "two\u{1b}[K\r\n2"],
             ["wait", "That was it."],

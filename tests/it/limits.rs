@@ -231,7 +231,7 @@ async fn a_kernel_with_nothing_to_do_ends_and_one_that_works_does_not() {
     let cell = "import time; time.sleep(4); print('done')";
     assert_eq!(printed(&kernel, cell).await, "done");
     let ended = tokio::time::timeout(Duration::from_mins(1), kernel.ended()).await;
-    let expected = ExitReason::Limit("it had nothing to do for 2 s".to_owned());
+    let expected = ExitReason::Limit("it was idle for 2 s".to_owned());
     assert_eq!(ended, Ok(expected));
 }
 

@@ -54,7 +54,7 @@ fn variables_tables_and_outputs_are_looked_at_in_a_chat() {
 
 /// What the desktop was asked to open, in order.
 fn opened(sponde: &Sponde, many: usize) -> Vec<String> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     loop {
         let list = std::fs::read_to_string(sponde.path("opened")).unwrap_or_default();
         if list.lines().count() >= many {

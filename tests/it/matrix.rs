@@ -175,7 +175,7 @@ PNG: good: display_data
 Unicode: good: intact
 empty cell: good: nothing happens
 question to the person: good: asked and answered
-question, nobody there: good: fails at once with `StdinNotImplementedError: the code asked for input, and nobody is there to answer`
+question, nobody there: good: fails at once with `StdinNotImplementedError: the code asked for input: nobody is there to answer`
 20,000 printed lines: good: complete
 infinite loop, interrupted: good: interrupted, variables kept
 code ends its process: limited: ok; nothing ends, variables kept

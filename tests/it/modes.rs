@@ -255,10 +255,7 @@ async fn who_insists_on_tools_is_told_the_way_out() {
         asked.ended
     );
     assert!(
-        asked
-            .ended
-            .stderr
-            .contains("can be asked with `--code-mode fenced`"),
+        asked.ended.stderr.contains("use `--code-mode fenced`"),
         "{}",
         asked.ended
     );
@@ -391,7 +388,7 @@ fn profiles_are_listed_with_what_is_wrong() {
       |
     2 | max-step = 3
       | ^^^^^^^^
-    unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
+    unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `temperature`, `seed`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `sql-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
     ");
     insta::assert_snapshot!(sponde.run(&["profiles", "--profile", "fin"]), @"
     exit: 2
@@ -402,7 +399,7 @@ fn profiles_are_listed_with_what_is_wrong() {
           |
         2 | max-step = 3
           | ^^^^^^^^
-        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
+        unknown field `max-step`, expected one of `profile`, `description`, `prompt`, `model`, `code-mode`, `temperature`, `seed`, `stdin`, `install`, `kernel`, `gateway`, `approval`, `sandbox`, `network`, `add-dirs`, `max-steps`, `follow-ups`, `budget`, `cell-timeout`, `sql-timeout`, `limits`, `kernel-limits`, `providers`, `undo`, `databases`, `mcp`, `terminal`
     ");
     insta::assert_snapshot!(sponde.run(&["ask", "hi", "--profile", "nosuch"]), @"
     exit: 2

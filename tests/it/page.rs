@@ -757,8 +757,8 @@ async fn hostile_outputs_reach_nothing() {
         format!("<script>location = '{bait}/self?data'</script>"),
         format!("<meta http-equiv=refresh content=\"0;url={bait}/refresh?data\"><script>1</script>"),
         format!("<a href='{bait}/link?data'>x</a><script>document.querySelector('a').click()</script>"),
-        format!("<script>location = '/api/sessions'</script>"),
-        format!("<script>history.pushState(null, '', '#x'); location.replace('data:text/html,<script>parent.postMessage({{probe: \"data\"}}, \"*\")<\\/script>')</script>"),
+        "<script>location = '/api/sessions'</script>".to_owned(),
+        "<script>history.pushState(null, '', '#x'); location.replace('data:text/html,<script>parent.postMessage({probe: \"data\"}, \"*\")<\\/script>')</script>".to_owned(),
     ]
     .iter()
     .enumerate()

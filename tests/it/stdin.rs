@@ -78,7 +78,7 @@ async fn a_model_is_never_asked_for_a_password() {
     let answers = session.answers();
     assert!(
         matches!(&answers[..], [(text, true)]
-            if text.starts_with("StdinNotImplementedError: the code asked for input, and passwords are never asked of the model")),
+            if text.starts_with("StdinNotImplementedError: the code asked for input: passwords are never asked of the model")),
         "{answers:?}"
     );
     assert_eq!(session.model.prompts().len(), 2);
@@ -154,7 +154,7 @@ async fn a_kernel_that_asks_although_nobody_answers_is_refused() {
             outcome.verdict,
             Verdict::Error {
                 ename: "StdinNotImplementedError".to_owned(),
-                evalue: "the code asked for input, and nobody is there to answer".to_owned(),
+                evalue: "the code asked for input: nobody is there to answer".to_owned(),
             },
             "{code}"
         );

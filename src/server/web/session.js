@@ -19,7 +19,7 @@ function useEnd(live, draw) {
   const scroller = useRef();
   const isAtEnd = useRef(true);
   const lastTop = useRef(0);
-  const follow = () => { if (isAtEnd.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
+  const follow = () => { if (isAtEnd.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
   useLayoutEffect(follow);
   useEffect(() => {
     const watch = new ResizeObserver(follow);

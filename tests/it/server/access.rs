@@ -370,8 +370,8 @@ async fn the_browser_is_opened_by_a_file() {
     let server = Server::start(&sponde, &["-k", "misbehave", "--open"]);
     let file = sponde.path("opened");
     tokio::task::block_in_place(|| crate::support::eventually(|| file.exists()));
-    let opened = sponde.read("opened");
-    let (mode, page) = opened.split_once('\n').unwrap();
+    let record = sponde.read("opened");
+    let (mode, page) = record.split_once('\n').unwrap();
     assert_eq!(mode, "600");
     let url = format!("{}/#token={}", server.base, server.token);
     assert!(page.contains(&url), "{page}");

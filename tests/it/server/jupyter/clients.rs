@@ -21,7 +21,7 @@ fn run_for(script: &str, server: &str, token: &str, kernel: &str, sponde: &Spond
     let out = sponde.path("out");
     std::fs::create_dir_all(&out).unwrap();
     let _ = std::fs::remove_file(out.join("started"));
-    let program = if script.ends_with(".mjs") {
+    let program = if script.contains(".mjs") {
         PathBuf::from("node")
     } else {
         tools().join("jupyter-clients/bin/python")
