@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use super::cells::{Fate, Part, part};
+use crate::jupyter::mime::CHART;
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output};
-use crate::session::chart::CHART;
 
 /// The clean notebook.
 pub(super) fn clean(notebook: &Notebook) -> Notebook {

@@ -37,6 +37,8 @@ pub const IMAGE_SVG: &str = "image/svg+xml";
 pub const APPLICATION_JSON: &str = "application/json";
 /// `application/javascript`, plain text in a bundle.
 pub const APPLICATION_JAVASCRIPT: &str = "application/javascript";
+/// A figure as typed data, which Sponde keeps beside its picture.
+pub const CHART: &str = "application/vnd.sponde.chart+json";
 /// Every version of a Plotly figure (`application/vnd.plotly.v1+json`).
 pub const PLOTLY_PREFIX: &str = "application/vnd.plotly.";
 /// Every version of a Vega-Lite chart (`application/vnd.vegalite.v5+json`).

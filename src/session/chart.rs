@@ -12,10 +12,8 @@ mod vega_lite;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::jupyter::mime::{MimeBundle, PLOTLY_PREFIX, VEGALITE_PREFIX};
+use crate::jupyter::mime::{CHART, MimeBundle, PLOTLY_PREFIX, VEGALITE_PREFIX};
 
-/// How a chart is kept in an output.
-pub const CHART: &str = "application/vnd.sponde.chart+json";
 /// Values of a figure. Series beyond that are left out.
 const VALUES: usize = 100_000;
 /// Bytes of a chart that is kept in an output; of a larger one there is the file with its data.

@@ -13,9 +13,8 @@ mod picture;
 
 use serde_json::Value;
 
-use super::chart::CHART;
 use super::outputs::Text;
-use crate::jupyter::mime::{self, MimeBundle};
+use crate::jupyter::mime::{self, CHART, MimeBundle};
 use crate::jupyter::nbformat::Output;
 pub use normal::{Sanitizer, SanitizerError};
 use numbers::same_numbers;

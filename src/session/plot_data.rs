@@ -161,6 +161,11 @@ fn value(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => cell(text),
+        Value::Number(number) => match number.as_f64() {
+            // Kernels send whole numbers as floats too.
+            Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => format!("{whole:.0}"),
+            _ => number.to_string(),
+        },
         other => other.to_string(),
     }
 }

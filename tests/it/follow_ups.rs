@@ -156,10 +156,10 @@ async fn a_plot_keeps_its_graphic_and_its_data() {
         sponde.read("out_files/plot-1.csv"),
         "axes,title,kind,series,x_label,y_label,x,y\n\
          1,Rain,bar,rain,,mm,Oslo,1.5\n\
-         1,Rain,bar,rain,,mm,Rome,2.0\n\
-         2,,line,line,,,2024-01-01T00:00:00,3.0\n\
-         2,,line,line,,,2024-01-02T00:00:00,4.0\n\
-         2,,scatter,,,,1970-01-02T00:00:00+00:00,2.0\n"
+         1,Rain,bar,rain,,mm,Rome,2\n\
+         2,,line,line,,,2024-01-01T00:00:00,3\n\
+         2,,line,line,,,2024-01-02T00:00:00,4\n\
+         2,,scatter,,,,1970-01-02T00:00:00+00:00,2\n"
     );
     let second = sponde.read("out_files/plot-2.csv");
     assert!(second.contains("1,,bar,rain,city,,Oslo,1.5"), "{second}");

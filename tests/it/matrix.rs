@@ -332,7 +332,7 @@ async fn bash_tells_how_code_ended_and_refuses_code_that_is_not_whole() {
     );
     assert_eq!(told[6].0.trim(), "glob");
     assert!(
-        told[7].0.starts_with("7\n") && told[7].0.contains("all its variables are lost"),
+        told[7].0.starts_with("7\n") && told[7].0.contains("all variables are lost"),
         "{}",
         told[7].0
     );

@@ -405,6 +405,13 @@ fn names_are_as_harmless_as_outputs() {
             json!(["wait", answer]),
         ]);
     }
+    // The kernel's first completion may take longer than a person is made to wait.
+    steps.extend([
+        json!(["wait", prompt]),
+        json!(["type", "!vari\t"]),
+        json!(["pause", "5"]),
+        json!(["type", "\u{3}"]),
+    ]);
     for (typed, answer) in [
         ("@fi\t", "Which file?"),
         ("!vari\t", "vari"),

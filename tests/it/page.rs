@@ -218,7 +218,7 @@ async fn a_question_streams_asks_and_shows_a_plot() {
     assert!(graphic.contains("<svg"), "{graphic}");
     page.press("Save its data as CSV").await;
     let data = String::from_utf8(browser.downloaded("plot-1.csv").await).unwrap();
-    assert_eq!(data.lines().last(), Some("1,,line,,,,2.0,9"), "{data}");
+    assert_eq!(data.lines().last(), Some("1,,line,,,,2,9"), "{data}");
     // The notebook.
     page.press("More").await;
     page.press("Save notebook (.ipynb)").await;

@@ -177,7 +177,13 @@ async fn a_plot_is_a_vector_graphic_and_data_too() {
     let plot = async || types(&server.get(&format!("{outputs}/1")).await.1);
     assert_eq!(
         plot().await,
-        ["image/png", "image/svg+xml", "text/csv", "text/plain"]
+        [
+            "application/vnd.sponde.chart+json",
+            "image/png",
+            "image/svg+xml",
+            "text/csv",
+            "text/plain"
+        ]
     );
     assert_eq!(
         types(&server.get(&format!("{outputs}/0")).await.1),
