@@ -248,7 +248,9 @@ fn load(name: &str, dir: &Path, prefix: Option<&Path>) -> Result<KernelSource, S
         name: name.to_owned(),
         spec,
         resource_dir: dir.to_owned(),
-        prefix: prefix.map(Path::to_owned),
+        prefix: prefix
+            .or_else(|| environment::around(dir))
+            .map(Path::to_owned),
     })
 }
 

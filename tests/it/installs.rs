@@ -201,7 +201,7 @@ fn the_environment_of_a_person_is_theirs() {
             ["type", "y\n"],
             ["wait", "has 42"],
             ["type", "!import cowsay\n"],
-            ["wait", "nobody says that it is the one"],
+            ["wait", "it may not be the intended one"],
             ["type", "n\n"],
             ["wait", "> "],
             ["type", "/exit\n"],

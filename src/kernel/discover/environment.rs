@@ -3,6 +3,14 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// The virtual or conda environment that holds the kernelspec directory `dir`, `PREFIX/share/jupyter/kernels/NAME`.
+pub(super) fn around(dir: &Path) -> Option<&Path> {
+    let prefix = dir.ancestors().nth(4)?;
+    let is_kernelspec = dir.parent() == Some(&prefix.join("share/jupyter/kernels"));
+    let is_environment = prefix.join("pyvenv.cfg").exists() || prefix.join("conda-meta").is_dir();
+    (is_kernelspec && is_environment).then_some(prefix)
+}
+
 /// Whether this is a virtual or conda environment without ipykernel. `false` if that is unknown.
 pub(super) fn lacks_ipykernel(prefix: &Path) -> bool {
     let virtual_env = std::fs::read_to_string(prefix.join("pyvenv.cfg"));

@@ -213,12 +213,15 @@ async fn a_plot_is_a_vector_graphic_and_data_too() {
     let graphic = folder.join("plot-1.svg");
     std::fs::remove_file(&graphic).unwrap();
     std::os::unix::fs::symlink(secret, graphic).unwrap();
-    assert_eq!(plot().await, [
+    assert_eq!(
+        plot().await,
+        [
             "application/vnd.sponde.chart+json",
             "image/png",
             "text/csv",
             "text/plain"
-        ]);
+        ]
+    );
     assert_eq!(fetch("image/svg+xml").await.0, 404);
     assert_eq!(server.end().code, Some(0));
 }

@@ -207,6 +207,7 @@ async fn a_sessions_kernel_is_used_by_a_client_of_others() {
         .as_array()
         .unwrap()
         .iter()
+        .filter(|it| it["cell_type"] == "code")
         .map(|it| (&it["source"], &it["metadata"]["sponde"]["role"]))
         .collect();
     let code = json!("print('from outside', x + 1)");
