@@ -66,6 +66,7 @@ fn redacted(line: &str, sponde: &Sponde) -> Option<String> {
         "still running; ",
         "not stopped yet: ",
         "interrupt itself; Ctrl-C again",
+        "Matplotlib is building the font cache",
     ]
     .iter()
     .any(|begin| line.starts_with(begin));
