@@ -15,7 +15,8 @@ use crate::jupyter::nbformat::Output;
 /// One cell, whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedCell {
-    /// Its id, which its notebook has too.
+    /// Its id, which its notebook has too. An answer has an `id` of its own.
+    #[serde(rename = "cell")]
     pub id: String,
     /// Its place in the session, from 1.
     pub number: usize,
