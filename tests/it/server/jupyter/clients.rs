@@ -213,7 +213,10 @@ async fn a_sessions_kernel_is_used_by_a_client_of_others() {
     let code = json!(["print('from outside', x + 1)"]);
     assert_eq!(
         cells,
-        [(&json!(["x = 41"]), &json!("user")), (&code, &json!("user"))]
+        [
+            (&json!(["x = 41"]), &json!("user")),
+            (&code, &json!("user"))
+        ]
     );
     // It goes on when the client has gone.
     assert_eq!(server.get(&session).await.0, 200);
