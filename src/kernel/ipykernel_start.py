@@ -22,6 +22,7 @@ if sys.path and sys.path[0] == "":
 gc.disable()
 try:
     from ipykernel import iostream, kernelapp, kernelbase
+    from traitlets.config import Config
     import zmq
 except ModuleNotFoundError as error:
     print(f"{sys.executable}: {error}", file=sys.stderr, flush=True)
@@ -157,7 +158,9 @@ if hasattr(iostream.OutStream, "_flush_buffers"):  # ipykernel 6.27 and later
     iostream.OutStream.write = _to_the_same_buffer(iostream.OutStream.write)
 kernelbase.Kernel.sponde_checkpoint_request = _checkpoint_request
 kernelbase.Kernel.msg_types = [*kernelbase.Kernel.msg_types, "sponde_checkpoint_request"]
-app = kernelapp.IPKernelApp.instance()
+# IPython's own completer answers in milliseconds. Jedi's first answer takes seconds, and a person waits for it at Tab. A
+# person's own ipython_kernel_config.py comes later and has the last word.
+app = kernelapp.IPKernelApp.instance(config=Config({"Completer": {"use_jedi": False}}))
 app.initialize()
 app.start()
 if "sponde_checkpoint" in sys.modules:

@@ -25,7 +25,6 @@ fn named(text: &str) -> String {
         ("3", "i"),
         ("4", "u"),
         ("32", "green"),
-        ("34", "blue"),
         ("35", "magenta"),
         ("36", "cyan"),
     ] {
@@ -78,7 +77,7 @@ fn an_answer_as_it_is_shown() {
     New York     4178.6
 
     {magenta:for} x {magenta:in} y:  {dim:# loop}
-        {blue:print}({green:"é"}, {cyan:1})
+        print({green:"é"}, {cyan:1})
 
     Done: $x_1 * y_2$.
     "#);
