@@ -48,11 +48,7 @@ const COMMANDS: [(&str, &str, &str); 10] = [
         "turns, or # and the number of a checkpoint; then `anyway`",
         "Take turns back: cells, variables and files",
     ),
-    (
-        "restart",
-        "",
-        "Start the kernel anew; its variables are lost",
-    ),
+    ("restart", "", "Restart the kernel; its variables are lost"),
     ("restore", "", "After loading a session: run its code again"),
     ("compact", "", "Compact the conversation for the model"),
     (
@@ -156,7 +152,7 @@ pub(super) fn undo_words(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::Undone(undone) => {
             let mut words = format!(
-                "{} cells were taken back; variables: {}.",
+                "{} cells were undone; variables: {}.",
                 undone.cells, undone.variables
             );
             for (what, files) in [("Restored", &undone.restored), ("Removed", &undone.removed)] {
@@ -173,10 +169,10 @@ pub(super) fn undo_words(event: &EventKind) -> Option<String> {
             words
         }
         EventKind::UndoAsks { inexact } => format!(
-            "Nothing was taken back yet, because undo would be incomplete: {}. `/undo anyway` does it anyway.",
+            "Nothing was undone yet, because undo would be incomplete: {}. `/undo anyway` undoes it anyway.",
             inexact.join("; ")
         ),
-        EventKind::UndoRefused { message } => format!("Nothing was taken back: {message}."),
+        EventKind::UndoRefused { message } => format!("Nothing was undone: {message}."),
         _ => return None,
     })
 }

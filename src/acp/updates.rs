@@ -95,7 +95,7 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
             "content": [tool_call::block(&text_block(&tool_call::fenced("", answer)))],
         })),
         EventKind::StillRunning { interrupts, .. } => thought(&format!(
-            "The code was interrupted ({interrupts}) and still runs. Cancel again to start its kernel anew.\n"
+            "The code was interrupted ({interrupts}) and still runs. Cancel again to restart its kernel.\n"
         )),
         EventKind::Retrying {
             message,
@@ -161,7 +161,7 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
             "{ran} cells ran again; the outputs of {differing} are different."
         )),
         EventKind::ModelUnchanged { model, message } => notice(&format!(
-            "The model `{model}` cannot be used: {message}. The old one goes on."
+            "The model `{model}` cannot be used: {message}. The old one stays."
         )),
         EventKind::FollowUps { questions } => {
             let lines: Vec<String> = questions.iter().map(|it| format!("- {it}")).collect();

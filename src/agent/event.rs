@@ -390,7 +390,7 @@ pub enum EventKind {
     },
     /// Turns were taken back.
     Undone(Undone),
-    /// Nothing was taken back yet: not all would be as it was. The same command with `anyway` does it nevertheless.
+    /// Nothing was undone yet, because undo would be incomplete. The same command with `anyway` undoes it anyway.
     UndoAsks {
         /// What would not, in words.
         inexact: Vec<String>,

@@ -413,7 +413,7 @@ impl Journal {
         }
         self.settle();
         if self.incomplete {
-            return Err(io::Error::other("it has to be written anew"));
+            return Err(io::Error::other("it has to be rewritten"));
         }
         if self.waiting.is_empty() {
             return Ok(());

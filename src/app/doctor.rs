@@ -145,7 +145,7 @@ fn sandboxed(context: &Context) -> Check {
         Some(Level::Full) => {
             return Check::note(
                 Subject::Sandbox,
-                "sandbox: full, a model's code can do all that you may".to_owned(),
+                "sandbox: full, a model's code can do all that you can".to_owned(),
                 OPEN,
             );
         }

@@ -261,7 +261,7 @@ impl Executor {
         let mut notes: Vec<String> = notices.into_iter().filter_map(words).collect();
         if goes_on {
             notes.push(format!(
-                "The session `{name}` had ended and goes on: its notebook and files are there, its variables are gone."
+                "The session `{name}` had ended and continues: its notebook and files are there, its variables are gone."
             ));
         }
         Ok(session(live, notes))

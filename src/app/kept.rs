@@ -36,7 +36,7 @@ pub fn not_opened(error: &OpenError) -> Failure {
         OpenError::Taken { .. } => failure
             .hint("a session can be used by one process at a time; `sponde fork` makes a copy"),
         OpenError::NoJournal(_) => failure.hint(
-            "of this session there is only the notebook; `sponde ask --notebook` goes on with one",
+            "only the notebook is left of this session; `sponde ask --notebook` continues one",
         ),
         OpenError::Newer { .. } => failure.hint("its notebook can be read by every version"),
         OpenError::Io { .. } => failure,
@@ -90,7 +90,7 @@ fn not_made(error: &ForkError, dir: &Path) -> Failure {
         return failure;
     };
     let words = error.to_string();
-    let cause = words.split("; the session goes on").next();
+    let cause = words.split("; the session continues").next();
     let cause = cause.unwrap_or_default();
     Failure::new(FailureKind::Failed, format!("there is no fork: {cause}")).hint(format!(
         "forks are written to `{}`: make room there, or let it be written",

@@ -83,7 +83,7 @@ fn read(path: &Path, named: &Path, limits: OutputLimits, notify: &Notify) -> Res
     let shown = named.display().to_string();
     if path.is_dir() {
         return Err(Failure::usage(format!("`{shown}` is a directory"))
-            .hint("name a notebook that goes on, or a file that is not there yet"));
+            .hint("name a notebook to continue, or a file that does not exist yet"));
     }
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::usage(format!("could not read `{shown}`: {error}")))?;
@@ -205,7 +205,7 @@ impl Old {
                 self.name
             )
         } else {
-            "The conversation above is an earlier one, which goes on now. ".to_owned()
+            "The conversation above is an earlier one, which continues now. ".to_owned()
         };
         words.push_str(if told && self.has_run {
             ""

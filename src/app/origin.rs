@@ -194,7 +194,7 @@ fn databases_of(before: &Opened, settings: &SessionSettings, context: &Context) 
         let mut known = context.config.databases.keys();
         if !known.any(|it| it.as_str() == name) {
             context.notify.warning(format!(
-                "the session goes on without the database `{name}`, which is not in config.toml any more"
+                "the session continues without the database `{name}`, which is no longer in config.toml"
             ));
         } else if !names.contains(name) {
             names.push(name.clone());
@@ -225,7 +225,7 @@ fn directory_of(before: &Opened, context: &Context) -> Result<PathBuf, Failure> 
         return Ok(cwd.clone());
     }
     context.notify.warning(format!(
-        "its directory `{}` is not there any more; it goes on in this one",
+        "its directory `{}` no longer exists; the session continues in this one",
         cwd.display()
     ));
     current_dir(context)

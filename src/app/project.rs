@@ -94,7 +94,7 @@ pub(super) fn trusted(
     let why = match Trusted::in_dir(&context.paths.state).of(&found) {
         Trust::Trusted => return Some(found),
         Trust::Refused => ", as you said",
-        Trust::Unknown => ": nobody has said yet that they are trusted",
+        Trust::Unknown => ": they are not trusted yet",
     };
     let hint = purpose.hint();
     let path = found.path.display();

@@ -176,7 +176,7 @@ fn usual_tier(cwd: &Path, context: &Context) -> Result<Tier, Failure> {
             ),
         )
         .hint(format!(
-            "{hint}; or let code do all that you may with `--sandbox full`"
+            "{hint}; or use `--sandbox full`, with which code can do all that you can"
         ))
     })
 }
@@ -322,7 +322,7 @@ impl SandboxLine {
         match self {
             Self::OfGateway => "sandbox: the gateway's, if it has one; ours does not reach there",
             Self::NotOurs => "sandbox: none, for this kernel was not started by us",
-            Self::Full => "sandbox: full, code can do all that you may",
+            Self::Full => "sandbox: full, code can do all that you can",
             Self::Confined(words) => words,
         }
     }

@@ -70,7 +70,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         signals,
     };
     let colours = stderr_colours();
-    let words = format!("attached to {session}; Ctrl-D or /exit leaves it, and it goes on\n");
+    let words = format!("attached to {session}; Ctrl-D or /exit detaches; the session continues\n");
     eprint(&paint(DIM, &filter::plain(&words), colours));
     if let Some(snapshot) = &attached.snapshot {
         let state = &snapshot.state;
@@ -208,15 +208,13 @@ fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
         .hint("say more of it")),
         (None, _, Some(wanted)) => {
             let hint = match running.as_slice() {
-                [] => {
-                    "no session runs on this machine; `sponde resume` goes on with one".to_owned()
-                }
+                [] => "no session runs on this machine; `sponde resume` continues one".to_owned(),
                 ids => format!("these run: {}", ids.join(", ")),
             };
             Err(Failure::usage(format!("no session `{wanted}` runs")).hint(hint))
         }
         (None, _, None) => Err(Failure::usage("no session runs on this machine")
-            .hint("`sponde` begins one, `sponde resume` goes on with one")),
+            .hint("`sponde` begins one, `sponde resume` continues one")),
     }
 }
 
@@ -226,7 +224,7 @@ fn failure(error: &AttachError) -> Failure {
         AttachError::OtherVersion { .. } => {
             failure.hint("attach with the same version of sponde, or end that session first")
         }
-        AttachError::NotRunning { .. } => failure.hint("`sponde resume` goes on with it here"),
+        AttachError::NotRunning { .. } => failure.hint("`sponde resume` continues it here"),
         AttachError::Broken { .. } => failure,
     }
 }

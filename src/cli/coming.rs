@@ -147,7 +147,8 @@ async fn still_busy(
     signals: &mut tokio::sync::mpsc::Receiver<Ask>,
 ) -> Result<StillBusy, Ask> {
     loop {
-        let question = "It is still busy. [w]ait, [i]nterrupt it again, or end it and go on with a [n]ew kernel?";
+        let question =
+            "It is still busy. [w]ait, [i]nterrupt it again, or continue with a [n]ew kernel?";
         let Some(line) = typed.answer(question, signals).await? else {
             return Ok(StillBusy::Leave);
         };

@@ -61,9 +61,9 @@ fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) ->
         let notebook = notebook.display();
         let _ = writeln!(
             text,
-            "  what was done is kept; {notebook} has it once the session goes on\n"
+            "  what was done is kept; {notebook} has it once the session continues\n"
         );
-        let _ = writeln!(text, "hint: go on with `sponde resume {id}`");
+        let _ = writeln!(text, "hint: continue with `sponde resume {id}`");
     }
     if let Some(log) = log {
         let log = log.display();
@@ -117,8 +117,8 @@ mod tests {
         for words in [
             "error: internal error in Sponde at src/cli/crash.rs:",
             ": lost [redacted]",
-            "what was done is kept; /home/me/n.ipynb has it once the session goes on",
-            "hint: go on with `sponde resume 20260101-abcd`",
+            "what was done is kept; /home/me/n.ipynb has it once the session continues",
+            "hint: continue with `sponde resume 20260101-abcd`",
             "/logs/sponde.log",
         ] {
             assert!(shown.contains(words), "{words} in {shown}");

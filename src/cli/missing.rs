@@ -64,7 +64,7 @@ fn install_rest(context: &Context) {
     });
     let words = match begun {
         Ok(_) => format!(
-            "more libraries (numpy to statsmodels) are being installed meanwhile; {} says how",
+            "more libraries (numpy to statsmodels) are being installed in the background; {} has the log",
             log.display()
         ),
         Err(error) => format!(

@@ -53,7 +53,7 @@ pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure>
     bar.finish_and_clear();
     let path = pulled.map_err(|error| {
         Failure::new(FailureKind::Failed, error.to_string())
-            .hint("what was fetched is kept: the same command goes on where it stopped")
+            .hint("what was fetched is kept: the same command continues where it stopped")
     })?;
     print(&format!(
         "{} local/{} is in {}\n",

@@ -89,7 +89,7 @@ pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
                         _ => format!("ran {cells} again, {differing} with other outputs"),
                     }
                 }
-                RestoredBy::Nothing => "it goes on in a new kernel, without variables".to_owned(),
+                RestoredBy::Nothing => "it continues in a new kernel, without variables".to_owned(),
             };
             if let Some(variables) = variables.as_ref().filter(|names| !names.is_empty()) {
                 let names = human::shortened(&variables.join(", "), NAMES);

@@ -119,7 +119,7 @@ fn picked(all: &[Found]) -> Result<Option<&Found>, Failure> {
         )
     };
     let lines: Vec<String> = listed.iter().map(line).collect();
-    let title = "Which session goes on? Type to search, arrows and Enter to pick, Esc for none";
+    let title = "Which session? Type to search, arrows and Enter to pick, Esc for none";
     let picked = tokio::task::block_in_place(|| pick(title, &lines));
     Ok(picked.and_then(|number| listed.get(number).copied()))
 }

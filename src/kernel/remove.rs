@@ -30,7 +30,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
             return std::fs::remove_dir(path);
         }
     }
-    Err(io::Error::other("somebody else writes to it"))
+    Err(io::Error::other("another program writes to it"))
 }
 
 /// Removes all files of `top` and its subdirectories, after moving the directories inside those up into `top`. Returns

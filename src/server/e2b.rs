@@ -75,7 +75,7 @@ pub(super) fn routes(add: &mut Add<'_>) {
         post(control::pause),
         vec![operation(
             "post",
-            "E2B: stop a sandbox with all that runs in it",
+            "E2B: stop a sandbox and everything in it",
         )],
     );
     add(
@@ -151,7 +151,7 @@ fn in_sandbox(add: &mut Add<'_>) {
     add(
         "/e2b/contexts/{id}/restart",
         post(code::restart_context),
-        vec![json("post", "E2B: start a context's kernel anew")],
+        vec![json("post", "E2B: restart a context's kernel")],
     );
     add(
         "/e2b/envs",

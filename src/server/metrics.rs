@@ -34,7 +34,7 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     family(
         "sponde_sessions_busy",
         "gauge",
-        "Sessions with a turn that goes on.",
+        "Sessions with a running turn.",
         &busy,
     );
     let pending = one(doing(|it| it.is_pending));

@@ -94,7 +94,7 @@ impl Problem {
             None => "the session has ended".to_owned(),
         };
         let mut problem = Self::new(StatusCode::GONE, "ended", message)
-            .hint("`POST /api/sessions` with `resume` goes on with it");
+            .hint("`POST /api/sessions` with `resume` continues it");
         problem.error.by = session.by;
         problem
     }

@@ -103,7 +103,7 @@ fn table() -> Vec<Route> {
         "/api/sessions/{id}/events",
         get(events::events),
         vec![
-            read("Items of docs/events.md as server-sent events; `Last-Event-ID` goes on")
+            read("Items of docs/events.md as server-sent events; `Last-Event-ID` resumes")
                 .query::<events::Wanted>()
                 .stream::<events::StreamLine>(),
         ],

@@ -78,15 +78,12 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         // What would end the session of another terminal.
         (
             "/clear",
-            "/exit leaves it, then `sponde` begins a new session",
+            "/exit detaches, then `sponde` begins a new session",
         ),
-        (
-            "/resume",
-            "/exit leaves it, then `sponde resume` goes on with",
-        ),
+        ("/resume", "/exit detaches, then `sponde resume` continues"),
         (
             "/resume x1",
-            "/exit leaves it, then `sponde resume x1` goes on with it",
+            "/exit detaches, then `sponde resume x1` continues it",
         ),
         (
             "/sandbox full",
@@ -116,7 +113,7 @@ async fn an_attached_terminal_has_the_commands_of_its_session() {
         // The line that is being typed here comes first.
         json!(["wait", "(press Enter to answer here)"]),
         // The other terminal answers.
-        json!(["wait", "it goes on)"]),
+        json!(["wait", "it continues)"]),
         json!(["wait", "It is 6."]),
     ];
     let [one, two] = attached(&sponde, &first, &steps);

@@ -188,7 +188,7 @@ async fn what_code_leaves_for_later_is_pointed_out_and_gains_nothing() {
     assert!(
         second
             .stderr
-            .contains("SPONDE.md are not followed: nobody has said yet that they are trusted"),
+            .contains("SPONDE.md are not followed: they are not trusted yet"),
         "{}",
         second.stderr
     );

@@ -89,11 +89,11 @@ fn what_differs() {
     in.ipynb, cell 3 (In [3]): the error
       - Oops: it broke
       + Oops: it failed
-    in.ipynb: 3 of 4 cells not as stored
+    in.ipynb: 3 of 4 cells differ from the stored outputs
     --- stderr
-    error: `in.ipynb`: 3 of 4 cells not as stored
+    error: `in.ipynb`: 3 of 4 cells differ from the stored outputs
 
-    hint: take the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
+    hint: accept the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
     ");
     assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check", "--tolerance", "0.01"]), @"
     exit: 1
@@ -104,11 +104,11 @@ fn what_differs() {
     in.ipynb, cell 3 (In [3]): the error
       - Oops: it broke
       + Oops: it failed
-    in.ipynb: 2 of 4 cells not as stored
+    in.ipynb: 2 of 4 cells differ from the stored outputs
     --- stderr
-    error: `in.ipynb`: 2 of 4 cells not as stored
+    error: `in.ipynb`: 2 of 4 cells differ from the stored outputs
 
-    hint: take the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
+    hint: accept the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count
     ");
 }
 
@@ -127,7 +127,7 @@ fn what_differs_is_taken_over() {
     in.ipynb, cell 1 (In [1]): stdout
       - total 41
       + total 42
-    in.ipynb: 1 of 2 cells not as stored, updated
+    in.ipynb: 1 of 2 cells differs from the stored outputs, updated
     ");
     assert_snapshot!(sponde.run(&["run", "in.ipynb", "--check"]), @"
     exit: 0
@@ -146,9 +146,9 @@ fn outputs_that_were_never_there() {
     --- stdout
     in.ipynb, cell 1: stdout
       + hi
-    in.ipynb: 1 of 1 cell not as stored
+    in.ipynb: 1 of 1 cell differs from the stored outputs
     --- stderr
-    error: `in.ipynb`: 1 of 1 cell not as stored
+    error: `in.ipynb`: 1 of 1 cell differs from the stored outputs
 
     hint: it has no stored outputs: run it with --inplace first
     ");

@@ -172,7 +172,7 @@ async fn a_plan_is_approved_once() {
     );
     for (request, words) in [
         (0, ["sum it", "Do not run code yet."]),
-        (1, ["leave the first step out", "Write the plan anew."]),
+        (1, ["leave the first step out", "Write the plan again."]),
         (2, ["1. Sum only", "The plan is approved."]),
     ] {
         let request = asked[request].to_string();

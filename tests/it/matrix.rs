@@ -110,11 +110,11 @@ error: good: `exit status: 1`
 PNG: good: display_data
 Unicode: good: intact
 empty cell: good: nothing happens
-question to the person: limited: cannot ask: goes on without an answer
-question, nobody there: limited: goes on without an answer
+question to the person: limited: cannot ask: continues without an answer
+question, nobody there: limited: continues without an answer
 20,000 printed lines: good: complete
 infinite loop, interrupted: good: interrupted, variables kept
-code ends its process: limited: `exit status: 7`; variables lost, and it is said
+code ends its process: limited: `exit status: 7`; variables lost, and reported
 kernel killed: good: noticed; starts again
 restart: good: starts again
 ";
@@ -133,9 +133,9 @@ PNG: good: execute_result
 Unicode: good: intact
 empty cell: good: nothing happens
 question to the person: good: asked and answered
-question, nobody there: limited: goes on without an answer
+question, nobody there: limited: continues without an answer
 20,000 printed lines: limited: complete, but marked as incomplete
-infinite loop, interrupted: limited: interrupted; variables lost, and it is said
+infinite loop, interrupted: limited: interrupted; variables lost, and reported
 code ends its process: good: the kernel died (the process that ran its code ended); starts again
 kernel killed: good: noticed; starts again
 restart: good: starts again
@@ -154,7 +154,7 @@ PNG: good: display_data
 Unicode: good: intact
 empty cell: good: nothing happens
 question to the person: good: asked and answered
-question, nobody there: limited: goes on without an answer
+question, nobody there: limited: continues without an answer
 20,000 printed lines: good: complete
 infinite loop, interrupted: good: interrupted, variables kept
 code ends its process: good: the kernel died (exit status 7); starts again

@@ -307,7 +307,7 @@ async fn a_project_that_nobody_trusts_is_not_followed() {
         asked
             .ended
             .stderr
-            .contains("SPONDE.md are not followed: nobody has said yet that they are trusted"),
+            .contains("SPONDE.md are not followed: they are not trusted yet"),
         "{}",
         asked.ended
     );

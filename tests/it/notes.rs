@@ -160,7 +160,7 @@ fn a_panic_in_a_turn_loses_nothing() {
         ["wait", "kept 42"],
         ["wait", "internal error in Sponde at "],
         ["wait", "what was done is kept"],
-        ["wait", "hint: go on with `sponde resume "],
+        ["wait", "hint: continue with `sponde resume "],
     ]);
     let failing = sponde.with("SPONDE_TEST_FAILS_AT", "finished");
     let screen = play_on("xterm-256color", &failing, &["--model", "m"], &steps);

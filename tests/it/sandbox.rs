@@ -1273,7 +1273,7 @@ fn a_chat_says_first_what_code_may_do() {
         "sandbox: read-only, code writes only temporary files, with network (bubblewrap)"
     );
     sponde.configure("sandbox = \"full\"\n");
-    assert_eq!(chat(&[]), "sandbox: full, code can do all that you may");
+    assert_eq!(chat(&[]), "sandbox: full, code can do all that you can");
     assert!(chat(&["--sandbox", "workspace"]).starts_with("sandbox: workspace"));
     sponde.configure("network = \"on\"\nadd-dirs = [\"nowhere\"]\n");
     let ended = sponde.run(&["--model", "none"]);

@@ -393,7 +393,7 @@ fn a_kept_kernel_that_is_busy_is_waited_for_interrupted_or_left() {
         ]),
     );
     assert_eq!(interrupted.code, -9, "{}", interrupted.all);
-    let question = "or end it and go on with a [n]ew kernel?";
+    let question = "or continue with a [n]ew kernel?";
     let left = on_terminal(
         &["resume"],
         json!([

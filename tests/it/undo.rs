@@ -185,7 +185,7 @@ async fn undo_brings_back_variables_files_and_words() {
         ("new kernel", &["data.csv".to_owned()][..])
     );
     let refused = session.undo(UndoTo::Turns(1), false).await;
-    let message = "there is nothing to take back".to_owned();
+    let message = "there is nothing to undo".to_owned();
     assert_eq!(refused, EventKind::UndoRefused { message });
     assert_eq!(session.prints("print('df' in globals())").await, "False\n");
     session.agent.shutdown().await;

@@ -29,7 +29,7 @@ async fn widened(code: &str, printed: &str, after: &Value) -> (Screen, Sponde) {
         json!(["type", "/sandbox full\n"]),
         json!(["wait", "Go on? [y/N]"]),
         json!(["type", "y\n"]),
-        json!(["wait", "sandbox: full, code can do all that you may"]),
+        json!(["wait", "sandbox: full, code can do all that you can"]),
         json!([
             "wait",
             "[r]un its one cell of code again, or go on [f]resh?"

@@ -31,7 +31,7 @@ pub(super) async fn answer(
         Meaning::Files => files(live).await,
         Meaning::Status => status(live).await,
         Meaning::Restart => match live.handle().send("acp", Command::RestartKernel).await {
-            Ok(_) => "The kernel starts anew; its variables are gone.".to_owned(),
+            Ok(_) => "The kernel restarts; its variables are gone.".to_owned(),
             Err(error) => format!("The kernel was not restarted: {error}."),
         },
         Meaning::Export(file) => match export(settings, live, &file).await {

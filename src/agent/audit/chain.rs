@@ -256,7 +256,7 @@ fn check(
         return Err(if bytes.len() > LONGEST {
             "it is too long".to_owned()
         } else {
-            "it is incomplete: a process was killed while it wrote, or somebody changed the end"
+            "it is incomplete: a process was killed while it wrote, or its end was changed"
                 .to_owned()
         });
     };

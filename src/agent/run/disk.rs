@@ -203,7 +203,7 @@ impl Session {
             return;
         };
         let message = format!(
-            "`{}` was replaced by another program and {what}: it is left alone, and the notebook goes on in `{}`",
+            "`{}` was replaced by another program and {what}: it is left alone, and the notebook continues in `{}`",
             old.display(),
             new.display()
         );

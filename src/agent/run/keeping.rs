@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Brings journal and notebook up to date if anything changed; with `sync` both are on the disk then. Says so when
-    /// it cannot; the session goes on.
+    /// it cannot; the session continues.
     pub(super) async fn save(&mut self, sync: bool) -> bool {
         if self.disk.has(self.transcript.revision()) {
             return true;

@@ -102,7 +102,7 @@ impl Session {
         match &self.resuming.restoring {
             None => Some(wanted),
             Some(Restoring::Asked) => {
-                // Who goes on without an answer wants no replay.
+                // Who continues without an answer wants no replay.
                 self.begin_fresh().await;
                 Some(wanted)
             }
@@ -134,7 +134,7 @@ impl Session {
             },
         });
         if adopted {
-            let words = "The session goes on in the same kernel: it has kept its memory.";
+            let words = "The session continues in the same kernel, with its memory.";
             self.restored(RestoredBy::Kernel, words, (0, 0)).await;
         } else if cells == 0 || !self.resuming.held.is_empty() {
             // Nothing to run again, or somebody who goes on without being asked.
@@ -381,13 +381,13 @@ impl Session {
             1 => "One of them has another output than above.".to_owned(),
             many => format!("{many} of them have other outputs than above."),
         };
-        let words = format!("The session goes on in a new kernel: {how_much}. {differing}");
+        let words = format!("The session continues in a new kernel: {how_much}. {differing}");
         self.restored(RestoredBy::Replay, &words, (replay.ran, replay.differing))
             .await;
     }
 
     async fn begin_fresh(&mut self) {
-        let words = "The session goes on in a new kernel: nothing that the code above made is in its memory. Import, \
+        let words = "The session continues in a new kernel: nothing that the code above made is in its memory. Import, \
                      load and compute again what you need.";
         self.restored(RestoredBy::Nothing, words, (0, 0)).await;
     }

@@ -189,9 +189,9 @@ impl Session {
                 let from = at
                     .and_then(|at| starts.get(at))
                     .ok_or_else(|| match starts.len() {
-                        0 => "there is nothing to take back".to_owned(),
-                        1 => "there is one turn to take back".to_owned(),
-                        n => format!("there are {n} turns to take back"),
+                        0 => "there is nothing to undo".to_owned(),
+                        1 => "there is one turn to undo".to_owned(),
+                        n => format!("there are {n} turns to undo"),
                     })?;
                 let id = cells.get(*from).map(|cell| &cell.id);
                 let found = points
@@ -221,7 +221,7 @@ impl Session {
                 Ok(Replayed::Part(words)) => notes.push(words),
                 Ok(Replayed::Ending) => return true,
                 Ok(Replayed::Stopped) => {
-                    let message = "it was interrupted: nothing was taken back".to_owned();
+                    let message = "it was interrupted: nothing was undone".to_owned();
                     self.publish(EventKind::UndoRefused { message });
                     return false;
                 }

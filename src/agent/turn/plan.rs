@@ -8,7 +8,7 @@ use crate::agent::approval::Approval;
 const WANTED: &str = "Do not run code yet. First write a short numbered plan: what you will look at, which steps you will \
                       take, which files you will write or change, and how you will check the result. Then wait.";
 /// Instruction to revise the plan, sent with the person's changes.
-const AGAIN: &str = "Write the plan anew. Do not run code yet.";
+const AGAIN: &str = "Write the plan again. Do not run code yet.";
 /// Message to the model when the plan is approved.
 const APPROVED: &str = "The plan is approved. Carry it out; if a step turns out to be wrong, say so and change the plan.";
 /// Why code that comes with a plan does not run.

@@ -597,7 +597,7 @@ fn a_plan_comes_first_and_is_approved_once() {
     assert_eq!(turn.step(replied(&["a"])), [skipped, Effect::Sample]);
     assert_eq!(turn.step(replied(&[])), planned);
     let changed = Input::GoOn { is_changed: true };
-    assert!(tells("Write the plan anew")(&turn.step(changed)));
+    assert!(tells("Write the plan again")(&turn.step(changed)));
     assert_eq!(turn.step(replied(&[])), planned);
     assert!(tells("The plan is approved")(&turn.step(go_on())));
     // Cells are no longer asked about one by one, only risk.

@@ -72,7 +72,7 @@ pub fn words(record: &Record) -> (&'static str, String, Tone) {
             )
         }
         Record::LimitAnswered { go_on, by } => {
-            let what = if *go_on { "goes on" } else { "ends" };
+            let what = if *go_on { "continues" } else { "ends" };
             ("limit", format!("the turn {what}, said {by}"), Decision)
         }
         Record::KernelStarted { .. } | Record::KernelDied { .. } | Record::KernelFailed { .. } => {
@@ -230,7 +230,7 @@ fn decision_words(record: &Record) -> String {
         Some(Grounds::Policy) => format!("{decision} without asking: policy"),
         Some(Grounds::Own) => format!("{decision}, own code of {by}"),
         Some(Grounds::Replay) => format!("{decision} again, said {by}"),
-        Some(Grounds::Undo) => format!("{decision} again, to take back what came after"),
+        Some(Grounds::Undo) => format!("{decision} again, to undo what came after"),
         Some(Grounds::Decided) | None => format!("{decision}, said {by}"),
     }
 }

@@ -126,7 +126,7 @@ impl ProgramSession {
             }
             None => {
                 add(
-                    "error: the session ended while the code ran; call again and it goes on, without its variables",
+                    "error: the session ended while the code ran; call again to continue it without its variables",
                 );
             }
             Some(_) if outcome.word() == TIMED_OUT => {

@@ -147,9 +147,10 @@ impl Checked {
         match self.differing.len() {
             0 => format!("{} {} as stored", self.compared, cells(self.compared)),
             some => format!(
-                "{some} of {} {} not as stored",
+                "{some} of {} {} {} from the stored outputs",
                 self.compared,
-                cells(self.compared)
+                cells(self.compared),
+                if some == 1 { "differs" } else { "differ" }
             ),
         }
     }
@@ -163,7 +164,7 @@ impl Checked {
         failure.hint(if self.nothing_stored {
             "it has no stored outputs: run it with --inplace first"
         } else {
-            "take the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count"
+            "accept the new outputs with --check --update, or look at them with -o; docs/run.md says what does not count"
         })
     }
 }

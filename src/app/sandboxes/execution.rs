@@ -253,10 +253,10 @@ async fn abandon(kernel: &Kernel, mut execution: Execution) -> bool {
         if let Ok(verdict) = timeout(AGAIN, ending).await {
             return !matches!(verdict, Some(Verdict::KernelDied(_)));
         }
-        tracing::info!("abandoned code goes on and is interrupted again");
+        tracing::info!("abandoned code still runs and is interrupted again");
     }
     if let Err(error) = kernel.restart().await {
-        tracing::warn!(%error, "a kernel with abandoned code could not be started anew");
+        tracing::warn!(%error, "a kernel with abandoned code could not be restarted");
     }
     false
 }

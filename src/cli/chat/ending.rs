@@ -122,7 +122,7 @@ impl Ending {
         let found = sessions::look(&self.dir, &self.id);
         if found.is_some_and(|found| !found.summary.kernels.is_empty()) {
             let words = format!(
-                "the kernel goes on: `sponde resume {}` takes it over, `sponde kernels reap --kept` ends it\n",
+                "the kernel keeps running: `sponde resume {}` takes it over, `sponde kernels reap --kept` ends it\n",
                 self.id
             );
             let words = filter::plain(&words);

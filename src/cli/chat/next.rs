@@ -65,8 +65,8 @@ impl Front {
 fn elsewhere(next: &Next) -> String {
     let instead = match next {
         Next::New => "`sponde` begins a new session",
-        Next::Resume(None) => "`sponde resume` goes on with an earlier session",
-        Next::Resume(Some(id)) => return left(&format!("`sponde resume {id}` goes on with it")),
+        Next::Resume(None) => "`sponde resume` continues an earlier session",
+        Next::Resume(Some(id)) => return left(&format!("`sponde resume {id}` continues it")),
         Next::Sandbox(_) | Next::Profile(_) => {
             return "this starts the kernels again, so only the terminal in which the session began can do it: type it \
                     there"
@@ -77,9 +77,7 @@ fn elsewhere(next: &Next) -> String {
 }
 
 fn left(instead: &str) -> String {
-    format!(
-        "this terminal is attached to a session of another one: /exit leaves it, then {instead}"
-    )
+    format!("this terminal is attached to a session of another one: /exit detaches, then {instead}")
 }
 
 /// Which there are, and which one is in use.

@@ -69,20 +69,20 @@ async fn undo(
             _ => return None,
         };
         let colours = stderr_colours();
-        eprint(&paint(WARN, "Not all would be as it was:\n", colours));
+        eprint(&paint(WARN, "Undo would be incomplete:\n", colours));
         for words in words {
             eprint(&filter::plain(&format!("- {words}\n")));
         }
         let Some(typed) = &mut typed else {
-            eprint("nothing was taken back, for nobody is there to be asked\n");
+            eprint("nothing was undone: nobody can be asked here\n");
             return None;
         };
-        let question = "Take it back nevertheless? [y/N]";
+        let question = "Undo anyway? [y/N]";
         match typed.answer(question, signals).await {
             Ok(Some(line)) if matches!(line.trim(), "y" | "Y" | "yes") => anyway = true,
             Err(Ask::End) => return Some(Ended::End),
             Ok(_) | Err(Ask::Interrupt) => {
-                eprint(&paint(DIM, "nothing was taken back\n", colours));
+                eprint(&paint(DIM, "nothing was undone\n", colours));
                 return None;
             }
         }
@@ -166,7 +166,7 @@ fn summary(undone: &Undone) -> String {
         let _ = writeln!(text, "- {note}");
     }
     if let Some(place) = &undone.kept_in {
-        let _ = writeln!(text, "what was taken back is in {place}");
+        let _ = writeln!(text, "what was undone is kept in {place}");
     }
     text
 }
@@ -290,7 +290,7 @@ mod tests {
         insta::assert_snapshot!(summary(&undone), @r"
         took back 3 cells; variables are as they were; 1 file restored (a.csv); 2 files removed (b.png, c)
         - `big.bin` stays as it is now
-        what was taken back is in /s/x.undone/1
+        what was undone is kept in /s/x.undone/1
         ");
     }
 }

@@ -149,7 +149,7 @@ impl ThisSession {
         let all = sessions::list(&dir);
         let short = sessions::short(&made.id, &all);
         Ok(format!(
-            "forked after {}; /resume {short} goes on with the fork, and this session goes on here\n",
+            "forked after {}; /resume {short} continues the fork; this session continues here\n",
             human::count(made.cells, "cell")
         ))
     }

@@ -208,7 +208,7 @@ async fn vision(target: &Target, info: &ModelInfo, usage: &mut Usage) -> Finding
         took,
     };
     if !info.vision && info.known {
-        let words = "it reads no pictures, by all that is known of it; plots go to it as words";
+        let words = "as far as known it reads no pictures; plots go to it as words";
         return finding(Grade::NotTried, words.to_owned(), None);
     }
     let Some(seeing) = &target.seeing else {

@@ -186,7 +186,7 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
             format!("({by}: from now on {what})")
         }
         EventKind::ContinueResolved { go_on, by } => {
-            let what = if *go_on { "goes on" } else { "does not go on" };
+            let what = if *go_on { "continues" } else { "stops" };
             format!("({by}: it {what})")
         }
         _ => return None,

@@ -17,7 +17,7 @@ pub(in crate::cli) fn fork(args: &ForkArgs, context: &Context) -> Result<Exit, F
     let short = sessions::short(&forked.id, &all);
     print(&format!("{}\n", forked.id))?;
     eprint(&format!(
-        "forked after {} cells; go on with `sponde resume {short}`\n",
+        "forked after {} cells; continue with `sponde resume {short}`\n",
         forked.cells
     ));
     Ok(Exit::Done)

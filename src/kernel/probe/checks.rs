@@ -188,7 +188,7 @@ pub(super) async fn interrupt(kernel: &Kernel, code: &Snippets) -> Option<Findin
         }
     }
     if !stopped {
-        return finding(Grade::Limited, "goes on; only a restart stops it");
+        return finding(Grade::Limited, "does not stop; only a restart does it");
     }
     let Some(verdict) = &ran.verdict else {
         return bad(&ran, "no end");
@@ -262,7 +262,7 @@ fn lost(ran: &Ran, end: &str) -> Option<Finding> {
     if ran.lost {
         finding(
             Grade::Limited,
-            format!("{end}; variables lost, and it is said"),
+            format!("{end}; variables lost, and reported"),
         )
     } else {
         finding(Grade::Bad, format!("{end}; variables lost, not reported"))
@@ -324,7 +324,7 @@ fn not_asked(ran: &Ran) -> Option<Finding> {
         Some(Verdict::TimedOut) => {
             finding(Grade::Limited, "cannot ask: waits until its time is up")
         }
-        Some(Verdict::Ok) => finding(Grade::Limited, "cannot ask: goes on without an answer"),
+        Some(Verdict::Ok) => finding(Grade::Limited, "cannot ask: continues without an answer"),
         Some(Verdict::Error { .. }) => finding(
             Grade::Limited,
             format!("cannot ask: fails with {}", ran.end()),
@@ -340,7 +340,7 @@ pub(super) async fn nobody(kernel: &Kernel, code: &Snippets) -> Option<Finding> 
         Some(Verdict::Error { .. }) => {
             finding(Grade::Good, format!("fails at once with {}", ran.end()))
         }
-        Some(Verdict::Ok) => finding(Grade::Limited, "goes on without an answer"),
+        Some(Verdict::Ok) => finding(Grade::Limited, "continues without an answer"),
         Some(Verdict::TimedOut) => finding(Grade::Limited, "waits until its time is up"),
         _ => bad(&ran, "did not end"),
     }

@@ -121,7 +121,7 @@ pub(super) async fn undo(
             server.changed(Change::List);
             server.changed(Change::Updated(notebook_uri(&session.name)));
             let mut text = format!(
-                "{} cells were taken back; variables: {}",
+                "{} cells were undone; variables: {}",
                 undone.cells, undone.variables
             );
             for (what, files) in [("restored", &undone.restored), ("removed", &undone.removed)] {
@@ -135,11 +135,11 @@ pub(super) async fn undo(
             Ok(said(text, json!(undone)))
         }
         UndoOutcome::Inexact(what) => Err(Failed::new(format!(
-            "nothing was taken back, because not all would be as it was: {}",
+            "nothing was undone, because undo would be incomplete: {}",
             what.join("; ")
         ))
         .hint("call it with `anyway` if that does not matter")),
-        UndoOutcome::Refused(why) => Err(Failed::new(format!("nothing was taken back: {why}"))),
+        UndoOutcome::Refused(why) => Err(Failed::new(format!("nothing was undone: {why}"))),
     }
 }
 

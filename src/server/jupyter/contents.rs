@@ -210,7 +210,7 @@ async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
         }
     };
     if extension.contains('/') {
-        return Err(Problem::bad_request("that is no extension").into());
+        return Err(Problem::bad_request("there is no such extension").into());
     }
     for number in 0..NAMES {
         let number = match number {

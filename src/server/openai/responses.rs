@@ -116,7 +116,7 @@ async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, b
                 StatusCode::CONFLICT,
                 "not_the_last_response",
                 format!(
-                    "the conversation went on after response `{response}`, and a session has one line"
+                    "the conversation has continued after response `{response}`, and a session has one line"
                 ),
             );
             return Err(problem

@@ -106,7 +106,7 @@ pub fn forget<'a>(messages: impl Iterator<Item = &'a mut Message>, most: usize) 
     let step = (most / 2).max(1);
     for part in pictures.iter_mut().take(over.div_ceil(step) * step) {
         **part =
-            Part::Text("[a picture that is no longer sent: its file is named above]".to_owned());
+            Part::Text("[a picture that is no longer sent; its file is named above]".to_owned());
     }
 }
 

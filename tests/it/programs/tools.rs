@@ -324,7 +324,7 @@ fn the_servers_of_a_project_are_used_once_it_is_trusted() {
     let untrusted = chat(&["--trust-project"]);
     assert!(
         untrusted.stderr.contains(
-            ".mcp.json are not used: nobody has said yet that they are trusted (`sponde` in a terminal asks)"
+            ".mcp.json are not used: they are not trusted yet (`sponde` in a terminal asks)"
         ),
         "{untrusted}"
     );

@@ -436,7 +436,7 @@ async fn a_session_that_ended_is_gone_until_it_is_resumed() {
                 410,
                 json!({"error": {
                     "message": "desk (web) ended the session",
-                    "hint": "`POST /api/sessions` with `resume` goes on with it",
+                    "hint": "`POST /api/sessions` with `resume` continues it",
                     "reason": "ended",
                     "by": "desk (web)",
                 }})

@@ -255,7 +255,7 @@ fn what_is_wrong_is_said() {
         with(log.trim_end()),
         (
             20,
-            "it is incomplete: a process was killed while it wrote, or somebody changed the end"
+            "it is incomplete: a process was killed while it wrote, or its end was changed"
                 .to_owned()
         )
     );

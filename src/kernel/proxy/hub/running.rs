@@ -363,7 +363,7 @@ impl Running {
             HubOwner::Session(_) => Duration::ZERO,
         };
         if !seat.give(channel, message, patience).await {
-            tracing::warn!(session, "a client that took nothing was cut");
+            tracing::warn!(session, "a client that read nothing was cut off");
             self.leave(session);
         }
     }

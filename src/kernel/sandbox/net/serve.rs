@@ -134,7 +134,7 @@ fn absolute(request: &Request<Incoming>) -> Result<Target, (String, &'static str
         Some(_) => return Err(wrong("only `http` URLs are proxied this way")),
         None => return Err(wrong("a proxy request needs an absolute URL")),
     }
-    let target = Target::parse(authority, Some(80)).ok_or_else(|| wrong("that is no host"))?;
+    let target = Target::parse(authority, Some(80)).ok_or_else(|| wrong("this is not a host"))?;
     if is_host(request.headers(), &target, 80) {
         Ok(target)
     } else {
