@@ -291,7 +291,7 @@ fn the_list_of_sessions_has_only_free_ones() {
             &sponde,
             &["resume", "--model", "m"],
             &json!([
-                ["wait", "Which session goes on?"],
+                ["wait", "Which session?"],
                 ["wait", "first-one"],
                 ["type", "\u{1b}"],
             ]),

@@ -160,7 +160,7 @@ async fn a_session_is_picked() {
             &["resume"],
             &json!([
                 ["size", "30x120"],
-                ["wait", "Which session goes on?"],
+                ["wait", "Which session?"],
                 ["wait", "in "],
                 ["type", DOWN],
                 ["wait", "about rain"],

@@ -406,7 +406,7 @@ fn a_kept_kernel_that_is_busy_is_waited_for_interrupted_or_left() {
             ["type", "i\n"],
             ["wait", question],
             ["type", "n\n"],
-            ["wait", "it goes on in a new kernel"],
+            ["wait", "it continues in a new kernel"],
             ["wait", PROMPT],
             ["type", "!print('al' + 'ive', 'x' in globals())\n"],
             ["wait", "alive False"],
