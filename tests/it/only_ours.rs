@@ -405,17 +405,17 @@ fn names_are_as_harmless_as_outputs() {
             json!(["wait", answer]),
         ]);
     }
-    for (typed, answer) in [
-        ("@fi\t", "Which file?"),
-        ("!vari\t", "vari"),
-        ("/resume \t", ""),
+    for (typed, answer, leaves) in [
+        ("@fi\t", "Which file?", "\u{1b}"),
+        ("!vari\t", "variable", ""),
+        ("/resume \t", "", ""),
     ] {
         steps.extend([
             json!(["wait", prompt]),
             json!(["type", typed]),
             json!(["wait", answer]),
             json!(["pause", "1"]),
-            json!(["type", "\u{1b}"]),
+            json!(["type", leaves]),
             json!(["pause", "0.6"]),
             json!(["type", "\u{3}"]),
             json!(["wait", "/exit ends"]),
