@@ -176,7 +176,7 @@ impl Executor {
         &self.shared.registry
     }
 
-    /// How its sessions are.
+    /// Settings of its sessions.
     pub fn settings(&self) -> &SessionSettings {
         &self.shared.settings
     }

@@ -140,7 +140,7 @@ impl Tenant {
         Ok(context)
     }
 
-    /// How its sessions are.
+    /// Settings of its sessions.
     pub fn settings(&self, server: &SessionSettings) -> SessionSettings {
         let mut settings = server.clone();
         // What one tenant's code wishes for is not put where another's code finds it.

@@ -94,7 +94,7 @@ fn table() -> Vec<Route> {
         "/api/sessions/{id}",
         get(sessions::snapshot).delete(sessions::end),
         vec![
-            read("The session as it is: a snapshot item of docs/events.md")
+            read("A snapshot of the session: the snapshot item of docs/events.md")
                 .answer::<SnapshotLine<'static>>(),
             operation("delete", "End the session; its files stay").query::<sessions::Ender>(),
         ],

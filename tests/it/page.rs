@@ -347,7 +347,7 @@ async fn code_asks_for_lines_is_stopped_and_taken_back() {
     page.press("Undo the last turn").await;
     page.until("document.querySelectorAll('article.code').length === 2")
         .await;
-    page.sees("Took back 1 cell").await;
+    page.sees("Undid 1 cell").await;
     assert_is_clean(&mut page, &server).await;
 }
 
@@ -515,7 +515,7 @@ async fn a_server_that_is_killed_in_mid_cell_comes_back() {
     sponde.write("go-0", "");
     page.sees("line 0").await;
     server.signal(rustix::process::Signal::KILL);
-    page.sees("The connection is lost").await;
+    page.sees("Connection lost").await;
     let address = server.origin().trim_end_matches('/').to_owned();
     let address = address.strip_prefix("http://").unwrap().to_owned();
     drop(server);
@@ -1080,13 +1080,13 @@ async fn a_plan_is_approved_and_questions_follow() {
     page.press("Plan").await;
     page.write("Sum it").await;
     page.key("Enter").await;
-    page.sees("Carry this plan out?").await;
+    page.sees("Approve this plan?").await;
     assert!(page.eval("!document.querySelector('article.code')").await == true);
-    page.click("[aria-label='Carry the plan out?'] input").await;
+    page.click("[aria-label='Approve the plan?'] input").await;
     page.write("leave the first step out").await;
     page.press("Plan again").await;
     page.sees("Sum only").await;
-    page.press("Carry it out").await;
+    page.press("Approve").await;
     page.sees("sum 42").await;
     page.until("document.querySelector('.model strong')?.innerText === '42'")
         .await;
@@ -1095,7 +1095,7 @@ async fn a_plan_is_approved_and_questions_follow() {
     page.press("Why?").await;
     page.sees("Because.").await;
     assert!(
-        page.eval("document.querySelector('[aria-label=\"What to write\"] [aria-checked=true]').innerText === 'Ask'")
+        page.eval("document.querySelector('[aria-label=\"Input mode\"] [aria-checked=true]').innerText === 'Ask'")
             .await
             == true
     );

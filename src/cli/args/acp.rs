@@ -13,7 +13,7 @@ pub struct AcpArgs {
     /// Most sessions that run at a time.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub max_sessions: usize,
-    /// How its sessions are.
+    /// Settings of its sessions.
     #[command(flatten)]
     pub session_args: SessionArgs,
 }

@@ -42,7 +42,7 @@ pub struct ServeArgs {
     /// End when stdin closes, for a program that starts the server and may be killed.
     #[arg(long)]
     pub end_with_stdin: bool,
-    /// How its sessions are.
+    /// Settings of its sessions.
     #[command(flatten)]
     pub session_args: SessionArgs,
 }

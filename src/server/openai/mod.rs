@@ -178,5 +178,5 @@ fn unsupported(what: &str) -> Refused {
         "unsupported",
         format!("{what} is not supported by this server"),
     );
-    Refused(problem.hint("docs/openai.md says what there is"))
+    Refused(problem.hint("docs/openai.md lists what is supported"))
 }

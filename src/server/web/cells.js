@@ -199,19 +199,19 @@ function GoOn({ live, pending }) {
     if (words) say(true, words);
   };
   if (pending.end === "planned") {
-    return html`<section class="ask card" aria-label="Carry the plan out?"><form class="line" onSubmit=${change}>
-      <label><span>What is to be different?</span><input ref=${field} type="text" autocomplete="off" /></label><button type="submit">Plan again</button></form>
-      <div class="ask-line"><strong>Carry this plan out?</strong><span class="space"></span>
-      <button type="button" class="primary" onClick=${() => say(true)}>Carry it out</button><button type="button" onClick=${() => say(false)}>Give it up</button></div></section>`;
+    return html`<section class="ask card" aria-label="Approve the plan?"><form class="line" onSubmit=${change}>
+      <label><span>What should change?</span><input ref=${field} type="text" autocomplete="off" /></label><button type="submit">Plan again</button></form>
+      <div class="ask-line"><strong>Approve this plan?</strong><span class="space"></span>
+      <button type="button" class="primary" onClick=${() => say(true)}>Approve</button><button type="button" onClick=${() => say(false)}>Discard</button></div></section>`;
   }
-  return html`<section class="ask card" aria-label="Go on?"><div class="ask-line"><strong>${words} Go on?</strong><span class="space"></span>
-    <button type="button" class="primary" onClick=${() => say(true)}>Go on</button><button type="button" onClick=${() => say(false)}>Stop</button></div></section>`;
+  return html`<section class="ask card" aria-label="Continue?"><div class="ask-line"><strong>${words} Continue?</strong><span class="space"></span>
+    <button type="button" class="primary" onClick=${() => say(true)}>Continue</button><button type="button" onClick=${() => say(false)}>Stop</button></div></section>`;
 }
 
 function Restore({ live, pending }) {
   const say = (replay) => attempt(() => answer(live, { command: "restore", replay }));
   return html`<section class="ask card" aria-label="Bring the variables back?"><p>The kernel of this session is gone, and its variables with it. ${plural(pending.code_cells, "cell")} can run again to bring them back.</p>
-    <div class="ask-line"><span class="space"></span><button type="button" class="primary" onClick=${() => say(true)}>Run them again</button><button type="button" onClick=${() => say(false)}>Go on without</button></div></section>`;
+    <div class="ask-line"><span class="space"></span><button type="button" class="primary" onClick=${() => say(true)}>Run them again</button><button type="button" onClick=${() => say(false)}>Continue without them</button></div></section>`;
 }
 
 // ---- all of it
@@ -260,11 +260,11 @@ export function Conversation({ live, view, onEdit, onFork }) {
     ${rows}
     ${noticesAt.get("end")?.map((notice) => html`<${Notice} key=${notice.id} notice=${notice} />`)}
     ${[...session.speaking].map(([id, text]) => html`<article key=${id} class="model"><${Words} text=${text} isLive /></article>`)}
-    ${[...session.writing].map(([id, source]) => html`<article key=${id} class="code busy writing" aria-label="Code that is being written" aria-live="off"><header>
+    ${[...session.writing].map(([id, source]) => html`<article key=${id} class="code busy writing" aria-label="Code being written" aria-live="off"><header>
       <span class="count"><i class="dot"></i></span><span class="language">${nameOf(language)}</span><span class="status busy">writing</span></header><${Code} source=${source} isLive /></article>`)}
     ${session.pending.map((it) => it.request === "continue" ? html`<${GoOn} live=${live} pending=${it} />` : it.request === "restore" ? html`<${Restore} live=${live} pending=${it} />` : null)}
     ${isSampling && session.writing.size === 0 && html`<div class="thinking" aria-hidden="true"><i></i><i></i><i></i>${session.reasoning && html`<details><summary>Thinking</summary><pre>${session.reasoning}</pre></details>`}</div>`}
-    ${session.turn === "idle" && session.followUps.length > 0 && html`<div class="buttons" role="group" aria-label="Questions that could follow">
+    ${session.turn === "idle" && session.followUps.length > 0 && html`<div class="buttons" role="group" aria-label="Suggested questions">
       ${session.followUps.map((text) => html`<button type="button" key=${text} onClick=${() => attempt(() => live.to.command({ command: "submit", text }))}>${text}</button>`)}</div>`}
     ${session.turn === "compacting" && html`<p class="notice">Compacting the conversation…</p>`}
   </div>`;

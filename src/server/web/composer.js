@@ -7,8 +7,8 @@ const characters = (text, units) => [...text.slice(0, units)].length;
 const units = (text, count) => [...text].slice(0, count).join("").length;
 
 const MODES = [
-  ["ask", "Ask", "The model answers, and runs code for it"],
-  ["plan", "Plan", "The model writes a plan, and runs nothing before you agree"],
+  ["ask", "Ask", "The model answers and runs code"],
+  ["plan", "Plan", "The model writes a plan and runs nothing until you approve it"],
   ["code", "Code", "Code of your own"],
 ];
 
@@ -91,13 +91,13 @@ export function Composer({ draft, mode, setMode, isBusy, onSend, onStop, onFiles
 
   return html`<div class=${`composer ${isCode ? "is-code" : ""}`}>
     ${list}
-    <textarea ref=${field} rows="1" value=${text} placeholder=${isCode ? "Code of your own. Tab completes, Shift+Enter runs." : mode === "plan" && !isBusy ? "Ask a question to be planned first" : placeholder} aria-label=${isCode ? "Code" : "Question"}
+    <textarea ref=${field} rows="1" value=${text} placeholder=${isCode ? "Code of your own. Tab completes, Shift+Enter runs." : mode === "plan" && !isBusy ? "Ask a question; the model writes a plan first" : placeholder} aria-label=${isCode ? "Code" : "Question"}
       spellcheck=${!isCode} data-idle=${text === ""} aria-controls=${choices ? "choices" : undefined} aria-activedescendant=${choices ? `choice-${choices.at}` : undefined}
       onInput=${(event) => { setText(event.target.value); setChoices(null); }} onKeyDown=${keys} onBlur=${() => setChoices(null)}></textarea>
     <div class="composer-line">
       <${Tool} icon="plus" label="Add files" onClick=${() => picker.current.click()} />
       <input ref=${picker} type="file" multiple hidden aria-hidden="true" tabindex="-1" onChange=${(event) => { onFiles([...event.target.files]); event.target.value = ""; }} />
-      ${setMode && html`<div class="switch" role="radiogroup" aria-label="What to write">${MODES.map(([one, name, title]) => html`
+      ${setMode && html`<div class="switch" role="radiogroup" aria-label="Input mode">${MODES.map(([one, name, title]) => html`
         <button type="button" role="radio" aria-checked=${mode === one} title=${title} onClick=${() => { setMode(one); field.current.focus(); }}>${name}</button>`)}</div>`}
       ${children}
       <span class="space"></span>

@@ -53,7 +53,7 @@ function Variables({ live }) {
     <ul class="rows">${all.filter((it) => it.name.toLowerCase().includes(filter.toLowerCase())).map((it) => {
       const facts = [it.type, it.shape?.replaceAll("x", "×"), it.size != null ? `${thousands(it.size)} long` : null].filter(Boolean).join(" · ");
       const inside = html`<span class="row-head"><code>${it.name}</code><span class="quiet">${facts}</span></span>${it.preview && html`<span class="preview">${it.preview}</span>`}`;
-      return html`<li key=${it.name}>${isFrame(it) ? html`<button type="button" class="row" title=${`Look into ${it.name}`} onClick=${() => setGrid(it.name)}>${inside}<${Icon} name="table" /></button>` : html`<div class="row">${inside}</div>`}</li>`;
+      return html`<li key=${it.name}>${isFrame(it) ? html`<button type="button" class="row" title=${`Open ${it.name}`} onClick=${() => setGrid(it.name)}>${inside}<${Icon} name="table" /></button>` : html`<div class="row">${inside}</div>`}</li>`;
     })}</ul>
     ${grid && html`<${Grid} live=${live} name=${grid} onClose=${() => setGrid(null)} />`}`;
 }
@@ -121,14 +121,14 @@ function Kernels({ live, sandbox }) {
       const state = known?.state ?? (at === 0 && session.cells.some((cell) => cell.count) ? "ready" : "not started");
       return html`<li class="row"><div class="row-main"><i class=${`dot ${{ ready: "ok", busy: "busy", died: "bad", failed: "bad" }[state] ?? "wait"}`}></i>
         <span class="name">${it.kernel}</span><span class="quiet">${it.language} · ${state}</span></div></li>
-        ${known?.log && html`<details class="aside"><summary>What the kernel wrote</summary><pre>${known.log}</pre></details>`}`;
+        ${known?.log && html`<details class="aside"><summary>Kernel log</summary><pre>${known.log}</pre></details>`}`;
     })}</ul>
     <div class="pad buttons">
       <button type="button" disabled=${session.turn === "idle"} onClick=${() => command(live, { command: "interrupt" })}>Interrupt</button>
       <button type="button" onClick=${() => restart(live)}>Restart</button>
-      ${Object.values(session.kernelStates).some((it) => it.state === "busy") && html`<button type="button" onClick=${() => command(live, { command: "replace_kernel" })}>Go on in a new kernel</button>`}
+      ${Object.values(session.kernelStates).some((it) => it.state === "busy") && html`<button type="button" onClick=${() => command(live, { command: "replace_kernel" })}>Continue in a new kernel</button>`}
     </div>
-    ${sandbox && html`<section class="pad"><h3>What code may do</h3><p class="quiet">${sandbox.replace(/^sandbox: /, "")}</p></section>`}
+    ${sandbox && html`<section class="pad"><h3>Permissions</h3><p class="quiet">${sandbox.replace(/^sandbox: /, "")}</p></section>`}
     <fieldset class="pad"><legend>Code of the model</legend>${[["always", "Ask before it runs"], ["on-risk", "Ask if it might do harm"], ["never", "Run it without asking"]].map(([value, words]) => html`<label class="radio">
       <input type="radio" name="approval" checked=${session.approval === value} onChange=${() => command(live, { command: "set_approval", approval: value })} />${words}</label>`)}</fieldset>
     <p class="quiet pad">Notebook: <code>${session.notebook}</code></p>
@@ -153,8 +153,8 @@ function Cost({ live }) {
 function History({ live }) {
   const { checkpoints, turn, cells } = live.session;
   useEffect(() => { if (turn === "idle") command(live, { command: "checkpoints" }); }, [live, turn, cells.length]);
-  if (!checkpoints) return html`<p class="quiet pad">Points to go back to appear here after the first turn.</p>`;
-  if (checkpoints.length === 0) return html`<p class="quiet pad">Nothing can be gone back to.</p>`;
+  if (!checkpoints) return html`<p class="quiet pad">Checkpoints appear here after the first turn.</p>`;
+  if (checkpoints.length === 0) return html`<p class="quiet pad">There are no checkpoints.</p>`;
   return html`<ul class="rows">${checkpoints.filter((it) => it.starts_turn).map((it) => html`<li class="row" key=${it.number}><div class="row-main column"><span class="name">Before: ${it.before}</span>
     <span class="quiet">${when(it.at)} · variables from ${it.kind}${it.bytes ? ` (${size(it.bytes)})` : ""}</span></div>
     <button type="button" disabled=${turn !== "idle"} onClick=${() => undo(live, { checkpoint: it.number })}>Go back</button></li>`)}</ul>`;
@@ -170,7 +170,7 @@ export function UndoAsks({ live, draw }) {
   const { undoAsks } = live.session;
   if (!undoAsks || !live.undoing) return null;
   const close = () => { live.session.undoAsks = null; live.undoing = null; draw(); };
-  return html`<${Dialog} title="Not all will be as it was" onClose=${close}><ul>${undoAsks.map((it) => html`<li>${it}</li>`)}</ul>
+  return html`<${Dialog} title="Undo would be incomplete" onClose=${close}><ul>${undoAsks.map((it) => html`<li>${it}</li>`)}</ul>
     <div class="buttons"><span class="space"></span><button type="button" onClick=${close}>Cancel</button>
     <button type="button" class="primary" onClick=${() => { const to = live.undoing; close(); undo(live, to, true); }}>Undo anyway</button></div><//>`;
 }

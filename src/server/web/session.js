@@ -82,7 +82,7 @@ function Ended({ live }) {
   const { by, message } = live.why;
   const words = by ? `${by === OWN ? "You" : by} ended it.` : `${message[0].toUpperCase()}${message.slice(1)}.`;
   return html`<section class="card ended" aria-label="This session is not running"><p><b>This session is not running.</b> ${words} Its notebook and files are kept.</p>
-    <div class="buttons"><button type="button" class="primary" onClick=${() => live.resume()}>Go on with it</button><a class="button" href="#/">New session</a></div></section>`;
+    <div class="buttons"><button type="button" class="primary" onClick=${() => live.resume()}>Resume</button><a class="button" href="#/">New session</a></div></section>`;
 }
 
 export function Session({ id, facts, onMenu, dropped }) {
@@ -127,7 +127,7 @@ export function Session({ id, facts, onMenu, dropped }) {
 
   return html`<main class=${`session ${panel && !isOver ? "with-panel" : ""}`} id="main" tabindex="-1">
     <${Bar} live=${live} name=${name} models=${models} view=${view} setView=${setView} panel=${panel} setPanel=${setPanel} onMenu=${onMenu} />
-    ${live.state === "lost" && html`<p class="lost" role="alert">The connection is lost. Trying again…</p>`}
+    ${live.state === "lost" && html`<p class="lost" role="alert">Connection lost. Reconnecting…</p>`}
     <div class="scroller" ref=${scroller} onScroll=${scrolled}><div class="column">
       ${live.state === "opening" && html`<p class="notice" aria-busy="true">Opening…</p>`}
       <${Conversation} live=${live} view=${view} onEdit=${edit} onFork=${(cell) => fork(id, cell)} />

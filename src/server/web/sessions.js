@@ -11,7 +11,7 @@ export const resume = (id) => attempt(async () => open((await post("sessions", {
 export const fork = (id, at) => attempt(async () => {
   const made = await post(`sessions/${encodeURIComponent(id)}/fork`, at ? { at } : {});
   open(made.id);
-  toast("This is the copy; the first session goes on unchanged");
+  toast("This is the copy; the original session is unchanged");
 });
 
 /** What to do where no model answers. */
@@ -55,7 +55,7 @@ export function Sidebar({ list, current, onPick, theme, setTheme, onEnded }) {
           ${it.pending && html`<span class="badge accent">asks</span>`}</a>
         <${Tool} icon="close" label=${`End ${title(it)}`} onClick=${() => end(it)} /></li>`)}</ul>`}
       ${stored.length > 0 && html`<h2>Earlier</h2><ul>${stored.slice(0, 200).map((it) => html`<li key=${it.id}>
-        <button type="button" class="stored" disabled=${it.open} title=${it.open ? "Open in another program" : "Go on with it"} onClick=${() => { onPick(); resume(it.id); }}>
+        <button type="button" class="stored" disabled=${it.open} title=${it.open ? "Open in another program" : "Resume this session"} onClick=${() => { onPick(); resume(it.id); }}>
           <span class="name">${title(it)}</span><span class="quiet">${when(it.updated)}</span></button></li>`)}</ul>`}
       ${list.live.length + list.stored.length === 0 && !list.isLoading && html`<p class="quiet pad">Sessions appear here. Each is a notebook that you keep.</p>`}
     </div>
@@ -74,7 +74,7 @@ const ASKS = {
   never: "Code of the model runs without asking you.",
 };
 const CONFINES = {
-  full: "Code is not confined: it can do all that the server's user may.",
+  full: "Code is not confined: it can do all that the server's user can.",
   gateway: "Code runs at a gateway, outside this machine's sandbox.",
   "not-ours": "Code runs in a kernel that was there before, without a sandbox.",
 };
@@ -85,7 +85,7 @@ function Facts({ about }) {
   if (!about) return html`<ul class="facts"></ul>`;
   const { kind, words } = about.sandbox;
   const isSafe = kind === "confined";
-  return html`<ul class="facts" aria-label="What code may do"><li class=${isSafe ? "" : "warn"}>${CONFINES[kind] ?? (isSafe ? `Code runs in a sandbox: ${words}.` : `${words}.`)}</li>
+  return html`<ul class="facts" aria-label="Permissions"><li class=${isSafe ? "" : "warn"}>${CONFINES[kind] ?? (isSafe ? `Code runs in a sandbox: ${words}.` : `${words}.`)}</li>
     <li class=${about.approval === "never" && !isSafe ? "warn" : ""}>${ASKS[about.approval]}</li></ul>`;
 }
 

@@ -315,7 +315,7 @@ function event(session, it) {
       if (it.memory === "gone") ask("restore", { code_cells: it.code_cells });
       return;
     case "cell_replayed":
-      if (it.differences.length) note("info", `A cell ran again and is different: ${it.differences.join("; ")}`);
+      if (it.differences.length) note("info", `A cell ran again with a different result: ${it.differences.join("; ")}`);
       return;
     case "session_restored":
       settle("restore");
@@ -379,7 +379,7 @@ function event(session, it) {
       session.pending = [];
       const files = it.restored.length + it.removed.length;
       const more = [files ? `${files} file${files === 1 ? "" : "s"} as before` : "", ...it.notes].filter(Boolean);
-      return note("info", `Took back ${it.cells} cell${it.cells === 1 ? "" : "s"}${more.length ? `: ${more.join("; ")}` : "."}`);
+      return note("info", `Undid ${it.cells} cell${it.cells === 1 ? "" : "s"}${more.length ? `: ${more.join("; ")}` : "."}`);
     }
     case "undo_asks":
       session.undoAsks = it.inexact;

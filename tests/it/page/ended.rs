@@ -36,11 +36,11 @@ async fn an_ended_session_is_not_brought_back_by_a_page() {
     two.sees("This session is not running.").await;
     assert_eq!(one.eval(list).await, json!([0, 1]));
     // Nobody but a person brings it back.
-    two.press("Go on with it").await;
+    two.press("Resume").await;
     two.until("document.querySelector('.composer') && document.querySelectorAll('article.code').length === 1")
         .await;
     assert_eq!(one.eval(list).await, json!([1, 0]));
-    one.press("Go on with it").await;
+    one.press("Resume").await;
     one.until("document.querySelector('.composer')").await;
     assert_eq!(
         one.complaints().len(),

@@ -32,7 +32,7 @@ async fn the_page_promises_what_the_server_keeps() {
     assert_eq!((&told[0][0], &told[1]), (&json!(""), &json!(["", asked])));
     drop((page, confined));
 
-    let full = "Code is not confined: it can do all that the server's user may.";
+    let full = "Code is not confined: it can do all that the server's user can.";
     for (arguments, expected) in [
         (
             &["--sandbox", "full"][..],
@@ -67,7 +67,7 @@ async fn the_page_promises_what_the_server_keeps() {
     ended(&mut page, 1).await;
     page.press("Variables, files, kernels, cost").await;
     page.press("Kernels").await;
-    page.sees("What code may do").await;
+    page.sees("Permissions").await;
     page.sees("full, code can do all that you may").await;
 }
 
