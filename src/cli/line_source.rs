@@ -1,6 +1,6 @@
 //! The source of a person's lines: a line editor if the terminal supports one, otherwise the plain lines of stdin.
 //!
-//! All code of a program reads from one source, so that no line goes to a reader that no longer waits for it.
+//! The whole program reads lines from this one source, so that no line goes to a reader that no longer waits for it.
 
 mod choices;
 mod complete;
@@ -64,7 +64,7 @@ impl LineSource {
         }
     }
 
-    /// Whether what is typed is drawn from the beginning of a line, over what may stand there.
+    /// Whether input is drawn from the start of the line, over any text there.
     pub(super) fn draws_lines(&self) -> bool {
         matches!(self.source, Source::Editor(_))
     }
