@@ -13,22 +13,22 @@ use crate::agent::stream::SessionHandle;
 use crate::app::{Session, files};
 use crate::session::Transcript;
 
-/// Bytes of a plot's vector graphic, or of its data.
+/// Maximum bytes of a plot's vector graphic, or of its data.
 const MOST_BESIDE_PLOT: u64 = 64 << 20;
 
-/// A session that runs in this process.
+/// A session that is running in this process.
 pub struct LiveSession {
     /// Its id.
     pub id: String,
-    /// Where its kernels work.
+    /// The directory of its kernels.
     pub directory: PathBuf,
-    /// Where its notebook is kept.
+    /// The path of its notebook.
     pub notebook: PathBuf,
     /// Its kernels, the main one first.
     pub kernels: Vec<KernelOffer>,
-    /// What the model's code may do, in words.
+    /// What the model's code may do, as text.
     pub sandbox: String,
-    /// Asks its kernels beside the cells.
+    /// Queries its kernels outside the cells.
     pub asides: Asides,
     /// When it was opened here.
     pub started: jiff::Timestamp,
@@ -36,7 +36,7 @@ pub struct LiveSession {
     watch: Mutex<Watch>,
     clients: AtomicUsize,
     used: Mutex<Instant>,
-    /// `None` once it ends.
+    /// `None` once it is ending.
     session: Mutex<Option<(Session, Slot)>>,
 }
 
