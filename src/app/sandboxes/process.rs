@@ -36,7 +36,7 @@ const PIPES: Duration = Duration::from_millis(500);
 /// How long a command may take to read its stdin.
 const INPUT: Duration = Duration::from_secs(30);
 
-/// How long killed commands may take to end.
+/// How long killed commands may take to end, and how often to check.
 const END_WITHIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 

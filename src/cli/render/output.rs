@@ -22,7 +22,7 @@ use crate::session::shown_text::shown_text;
 
 /// How many lines are shown of a cell's beginning.
 pub(super) const HEAD: usize = 40;
-/// How many lines are shown of a cell's end.
+/// How many lines are shown of a cell's end; see [`HEAD`] for its beginning.
 pub(super) const TAIL: usize = 20;
 /// How many bytes of one line are shown.
 const LINE_BYTES: usize = 2000;
