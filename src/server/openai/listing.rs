@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::problem::Problem;
 
-/// Default entries of a page.
+/// Default and maximum entries of a page.
 const USUAL: usize = 20;
 const MOST: usize = 100;
 
