@@ -100,7 +100,7 @@ struct Session {
     subscribers: Subscribers,
     resuming: Resuming,
     undo_history: Option<checkpoints::UndoHistory>,
-    /// How the turn ends that is waiting for its last checkpoint.
+    /// How the turn ends that is waiting for its last point.
     ending: Option<TurnEnd>,
     auditing: Option<Box<Auditing>>,
 }

@@ -126,7 +126,7 @@ pub enum ContainerError {
     Io {
         /// `made`, `read`, `written`, `deleted`.
         what: &'static str,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
     /// Its session cannot be opened.

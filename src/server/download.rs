@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The range of bytes and the status and headers of the answer; an error answer if the range is empty.
+    /// The byte range and the status of the answer; the error answer if the range is empty.
     pub(super) fn answer(self, length: u64) -> Result<(Range<u64>, StatusCode), Box<Response>> {
         match self {
             Self::All => Ok((0..length, StatusCode::OK)),

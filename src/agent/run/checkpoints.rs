@@ -1,5 +1,5 @@
-//! Makes a checkpoint before each cell: in the background while the model writes, so a cell rarely waits for it. No
-//! checkpoint is made if nothing has run since the last one.
+//! Makes a [`Point`] before each cell: in the background while the model writes, so a cell rarely waits for it. No point
+//! is made if nothing has run since the last one.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
 use crate::kernel::{Kernel, NoCheckpoint};
 use crate::task::{self, Task};
 
-/// Maximum checkpoints.
+/// Maximum points.
 const POINTS: usize = 50;
 /// Maximum bytes of all files with variables.
 const ALL_SAVED_BYTES: u64 = 1 << 30;
-/// How long a cell waits for its checkpoint; its parts have their own limits.
+/// How long a cell waits for its point; its parts have their own limits.
 const POINT_WITHIN: Duration = Duration::from_mins(1);
 
 /// The history of a session.
@@ -31,7 +31,7 @@ pub(super) struct UndoHistory {
     pub(super) workspace: Arc<Mutex<Workspace>>,
     /// Oldest first.
     pub(super) points: Vec<Point>,
-    /// How to restore the current variables; `None` if something has run since the last checkpoint.
+    /// How to restore the current variables; `None` if something has run since the last point.
     pub(super) now: Option<Way>,
     /// How often undo was used.
     pub(super) undone: u32,
@@ -41,7 +41,7 @@ pub(super) struct UndoHistory {
     ran: bool,
 }
 
-/// A checkpoint that is being made.
+/// A point that is being made.
 struct Pending {
     cell: Option<String>,
     starts_turn: bool,
@@ -52,7 +52,7 @@ struct Pending {
     _task: Task,
 }
 
-/// A finished checkpoint.
+/// A finished point.
 pub(super) struct Made {
     way: Way,
     files: Option<Arc<Moment>>,
@@ -79,7 +79,7 @@ impl UndoHistory {
         })
     }
 
-    /// Begins a checkpoint; `kernel` is the main one, if it is available and idle.
+    /// Begins a point; `kernel` is the main one, if it is available and idle.
     fn begin(&mut self, cell: Option<String>, starts_turn: bool, kernel: Option<Kernel>) {
         if self.pending.is_some() {
             return;
@@ -110,7 +110,7 @@ impl UndoHistory {
         });
     }
 
-    /// Takes the pending checkpoint if it is ready. Returns whether none is pending any more; otherwise waits for it
+    /// Takes the pending point if it is ready. Returns whether none is pending any more; otherwise waits for it
     /// from now on ([`next_point`]).
     fn is_settled(&mut self, cell: Option<&str>) -> bool {
         let Some(pending) = &mut self.pending else {
@@ -130,14 +130,14 @@ impl UndoHistory {
         true
     }
 
-    /// Stores the pending checkpoint. `cell` is the cell that follows it, if any.
+    /// Stores the pending point. `cell` is the cell that follows it, if any.
     fn settle(&mut self, cell: Option<&str>, made: Made) {
         let Some(pending) = self.pending.take() else {
             return;
         };
         self.now = Some(made.way.clone());
         let Some(cell) = pending.cell.or_else(|| cell.map(str::to_owned)) else {
-            // No cell followed; the next checkpoint would be the same.
+            // No cell followed; the next point would be the same.
             return;
         };
         self.points.push(Point {
@@ -156,7 +156,7 @@ impl UndoHistory {
         self.forget_unused();
     }
 
-    /// The copies that checkpoints refer to, oldest first, and whether each belongs to the start of a turn.
+    /// The copies that points refer to, oldest first, and whether each belongs to the start of a turn.
     fn copies(&self) -> Vec<(CheckpointId, bool)> {
         let mut copies: Vec<(CheckpointId, bool)> = Vec::new();
         for point in &self.points {
@@ -185,7 +185,7 @@ impl UndoHistory {
         }
     }
 
-    /// Ends the copies and removes the files that no checkpoint needs any more.
+    /// Ends the copies and removes the files that no point needs any more.
     pub(super) fn forget_unused(&mut self) {
         let ways = || self.points.iter().map(|point| &point.way).chain(&self.now);
         for id in self.checkpoints.list() {
@@ -222,7 +222,7 @@ impl Session {
         self.begin_point(Some(cell.to_owned()), true);
     }
 
-    /// Makes a checkpoint while the model is being asked, if anything has run.
+    /// Makes a point while the model is being asked, if anything has run.
     pub(super) fn between_cells(&mut self) {
         if self
             .undo_history
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// The kernel at `index` is about to run this cell. Returns whether it can; otherwise its checkpoint is still
+    /// The kernel at `index` is about to run this cell. Returns whether it can; otherwise its point is still
     /// being made.
     pub(super) fn before_cell(&mut self, cell: &str, index: usize) -> bool {
         if index == MAIN {
@@ -259,7 +259,7 @@ impl Session {
         true
     }
 
-    /// Handles the finished checkpoint that a cell, or the end of a turn, waits for.
+    /// Handles the finished point that a cell, or the end of a turn, waits for.
     pub(super) async fn point_made(&mut self, made: Made) {
         let waiting = self
             .cells
@@ -278,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Gives up the awaited checkpoint.
+    /// Gives up the awaited point.
     pub(super) fn give_up_point(&mut self, cell: Option<&str>) {
         if let Some(past) = &mut self.undo_history {
             past.settle(cell, no_point("it was interrupted"));
@@ -296,7 +296,7 @@ impl Session {
         }
     }
 
-    /// Ends the turn once no checkpoint is pending any more.
+    /// Ends the turn once no point is pending any more.
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         let past = self.undo_history.as_mut();
         if past.is_none_or(|past| past.is_settled(None)) {
@@ -328,7 +328,7 @@ impl Session {
     }
 }
 
-/// The awaited checkpoint; never resolves if nothing waits for one. Cancel-safe.
+/// The awaited point; never resolves if nothing waits for one. Cancel-safe.
 pub(super) async fn next_point(past: Option<&mut UndoHistory>) -> Made {
     let pending = past.and_then(|past| past.pending.as_mut());
     let Some((pending, until)) = pending.and_then(|it| it.until.map(|until| (it, until))) else {
@@ -350,7 +350,7 @@ fn no_point(why: &str) -> Made {
     }
 }
 
-/// Makes one checkpoint.
+/// Makes one point.
 struct Maker {
     checkpoints: Checkpoints,
     workspace: Arc<Mutex<Workspace>>,

@@ -60,7 +60,7 @@ impl Drive for Session {
                     .as_ref()
                     .is_some_and(|running| running.execution.is_none())
                 {
-                    // The cell waits for a starting kernel, or for its checkpoint.
+                    // The cell waits for a starting kernel, or for its point.
                     return self.abandon(&Verdict::Interrupted);
                 } else if let Some(run) = self.cells.execution() {
                     run.command(Command::Interrupt).await;
@@ -442,7 +442,7 @@ impl Session {
         });
     }
 
-    /// Gives up a cell that waits for a kernel or its checkpoint.
+    /// Gives up a cell that waits for a kernel or its point.
     fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
         let running = self.cells.running.take()?;
         self.give_up_point(Some(&running.cell));

@@ -398,7 +398,7 @@ impl Session {
         if let Some(past) = &mut self.undo_history
             && by != RestoredBy::Nothing
         {
-            // Everything that ran in the kernel was before the first checkpoint.
+            // Everything that ran in the kernel was before the first point.
             past.now = None;
         }
         let variables = match self.kernels.ready(MAIN).cloned() {

@@ -76,7 +76,7 @@ impl Session {
         self.carry_out(plan, inbox).await
     }
 
-    /// Lists the checkpoints, latest first.
+    /// Lists the points, latest first.
     async fn list_points(&mut self) {
         let mut checkpoints = Vec::new();
         if let Some(past) = &self.undo_history {
@@ -172,7 +172,7 @@ impl Session {
         })
     }
 
-    /// The first removed cell, and the checkpoint before it if there is one.
+    /// The first removed cell, and the point before it if there is one.
     fn target(&self, to: UndoTo) -> Result<(usize, Option<usize>), String> {
         let cells = self.transcript.cells();
         let points = self.undo_history.iter().flat_map(|past| &past.points);
@@ -313,7 +313,7 @@ impl Session {
                 if let Some(stopped) = self.unless_stopped(&kernel, restored, inbox).await? {
                     return Ok(stopped);
                 }
-                // The kernel that the channel belonged to is gone.
+                // The process that had this channel is gone, so the restored one gets it.
                 let _ = kernel.send_late(&self.cells.late.0).await;
             }
             Way::Saved { file, .. } => {
@@ -384,10 +384,10 @@ impl Session {
 }
 
 impl super::checkpoints::UndoHistory {
-    /// The file changes of the turns from checkpoint `at` on.
+    /// The file changes of the turns from point `at` on.
     fn spans(&self, at: usize) -> Vec<Span> {
         let mut spans = Vec::new();
-        // The end of the checkpoint's turn.
+        // The end of the point's turn.
         let mut end = self
             .points
             .get(..=at)

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::task;
 
 impl Session {
-    /// A command that comes while the end of a turn waits for its last checkpoint.
+    /// A command that comes while the end of a turn waits for its last point.
     pub(super) async fn while_ending(&mut self, wanted: Wanted) {
         if wanted.command != Command::Interrupt {
             return self.resuming.held.push_back(wanted);

@@ -47,11 +47,11 @@ pub enum FileError {
     /// The operating system refused.
     #[error("`{path}` could not be {what}: {error}")]
     Io {
-        /// Which.
+        /// The path.
         path: String,
         /// `read`, `listed`, `written`.
         what: &'static str,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
 }

@@ -81,9 +81,9 @@ pub enum FileError {
     /// The operating system refused.
     #[error("`{path}`: {error}")]
     Io {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
 }

@@ -122,7 +122,7 @@ impl Server {
         Ok(Running { tools, link })
     }
 
-    /// The value of a variable, kept secret from everyone else.
+    /// The value of a variable. A key is redacted everywhere else.
     async fn value(&self, variable: &Variable) -> Result<String, String> {
         let (prefix, value) = match variable {
             Variable::Plain(value) => return Ok(value.clone()),

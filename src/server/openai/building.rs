@@ -303,7 +303,7 @@ impl Building {
         self.item_done(index);
     }
 
-    /// The reply broke off: the text so far stays as an incomplete part.
+    /// The reply broke off: its text and code so far stay as incomplete items.
     pub(super) fn again(&mut self) {
         self.close_words(&[], "incomplete");
         for index in 0..self.output.len() {
