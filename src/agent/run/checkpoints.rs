@@ -1,5 +1,5 @@
-//! Makes a [`Point`] before each cell: in the background while the model writes, so a cell rarely waits for it. No point
-//! is made if nothing has run since the last one.
+//! Makes a [`Point`] before each cell: in the background while the model writes, so a cell rarely waits for it. No
+//! point is made if nothing has run since the last one.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

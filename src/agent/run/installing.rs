@@ -21,7 +21,7 @@ const LOOK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// The handling of a missing module.
 pub(super) struct Installing {
     module: String,
-    /// How the cell ends if it fails.
+    /// How the cell ends if the installation fails.
     outcome: Outcome,
     state: State,
 }
