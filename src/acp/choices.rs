@@ -1,5 +1,5 @@
-//! What a person can choose for a session: the model that answers, and when code is asked about. As session config options, and
-//! the latter as session modes for clients that only know those.
+//! A person's choices for a session: the model, and when to ask about code. They are sent as session config options;
+//! the latter also as session modes, for clients that only support those.
 
 use serde_json::{Value, json};
 
@@ -10,9 +10,9 @@ use crate::app::model::ListedModel;
 /// Ids of the options.
 pub(super) const MODE: &str = "mode";
 pub(super) const MODEL: &str = "model";
-/// Stands for no model.
+/// Means no model.
 const NONE: &str = "none";
-/// Models that are offered.
+/// Maximum models offered.
 const MOST: usize = 200;
 
 const MODES: [(Approval, &str, &str); 3] = [
@@ -89,7 +89,7 @@ pub(super) fn options(status: &SessionStatus, models: &[ListedModel]) -> Value {
     ])
 }
 
-/// The policy that a client names.
+/// The approval policy that a client names.
 pub(super) fn approval(id: &str) -> Option<Approval> {
     let mut modes = MODES.iter();
     modes

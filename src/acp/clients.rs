@@ -1,13 +1,13 @@
-//! What known clients have in their configuration so that they start `sponde acp`.
+//! The settings with which known clients start `sponde acp`.
 
 use serde_json::json;
 
 pub use crate::mcp::clients::ClientLines;
 
-/// The lines of all known clients that start `program` with `arguments`.
+/// The settings of all known clients for starting `program` with `arguments`.
 pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
     let client = |name, place, lines| ClientLines { name, place, lines };
-    // Plain data: nothing in it can fail.
+    // Plain data: serialization cannot fail.
     let pretty = |value| serde_json::to_string_pretty(&value).unwrap_or_default();
     let words: Vec<String> = arguments.iter().map(|it| lua(it)).collect();
     let (lua_program, lua_arguments) = (lua(program), words.join(", "));
@@ -56,7 +56,7 @@ pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
     ]
 }
 
-/// A string of Lua.
+/// A Lua string.
 fn lua(text: &str) -> String {
     let escaped = text
         .replace('\\', "\\\\")

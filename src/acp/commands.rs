@@ -1,7 +1,7 @@
-//! Slash commands: what each means, and how clients are told of them.
+//! Slash commands: their meaning, and their description for clients.
 //!
-//! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word of
-//! a slash and letters is a command, unless a file is called so.
+//! A question costs money and goes to another machine, so a line that looks like a mistyped command is not sent. A
+//! first word of a slash and letters is a command, unless a file has that name.
 
 use std::fmt::Write as _;
 
@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 
-/// What a prompt means.
+/// The meaning of a prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A turn: it goes on until the agent is idle again.
+    /// A turn: it runs until the agent is idle again.
     Turn(Command),
-    /// Takes turns back, also if not all will be as it was.
+    /// Undoes turns; `anyway`: even if undo is incomplete.
     Undo { to: UndoTo, anyway: bool },
     /// Shows the variables.
     Variables,
-    /// Shows the files that the session has changed.
+    /// Lists the files that the session changed.
     Files,
-    /// Shows how the session stands.
+    /// Shows the session's status.
     Status,
-    /// Starts the kernel anew.
+    /// Restarts the kernel.
     Restart,
-    /// Runs the code of a session that was loaded again.
+    /// Runs the code of a loaded session again.
     Restore,
     /// Writes the conversation to a file.
     Export(String),
-    /// Nothing, for this reason.
+    /// The prompt is invalid for this reason.
     Wrong(String),
 }
 
-/// Name, what it takes, what it does.
+/// Name, arguments, description.
 const COMMANDS: [(&str, &str, &str); 10] = [
     (
         "plan",
@@ -63,7 +63,7 @@ const COMMANDS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// What clients are told.
+/// The commands for clients.
 pub(super) fn available() -> Value {
     let commands = COMMANDS.iter().map(|(name, takes, does)| {
         let mut command = json!({ "name": name, "description": does });
@@ -75,7 +75,7 @@ pub(super) fn available() -> Value {
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands.collect::<Vec<_>>() })
 }
 
-/// What `text` means; `is_file` says what lies on the disk.
+/// Interprets `text`; `is_file` tells whether a path exists on disk.
 pub(super) fn meaning(text: String, is_file: impl Fn(&str) -> bool) -> Meaning {
     let trimmed = text.trim();
     let (first, rest) = trimmed
@@ -101,7 +101,7 @@ pub(super) fn meaning(text: String, is_file: impl Fn(&str) -> bool) -> Meaning {
     }
 }
 
-/// The command `name`; `None`: there is no such command.
+/// The command `name`; `None` if there is no such command.
 fn command(name: &str, rest: &str) -> Option<Meaning> {
     let alone = |meaning: Meaning| match rest {
         "" => meaning,
@@ -147,7 +147,7 @@ fn undo(rest: &str) -> Option<Meaning> {
     Some(Meaning::Undo { to, anyway })
 }
 
-/// What became of `/undo`; nothing for other events.
+/// The result of `/undo`; `None` for other events.
 pub(super) fn undo_words(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::Undone(undone) => {

@@ -1,7 +1,7 @@
-//! An open session: one task tells the client what happens in it, asks the client what a person must decide, and knows which of
-//! the client's requests wait for what.
+//! An open session: one task reports its events to the client, asks the client what a person must decide, and tracks
+//! what each of the client's requests waits for.
 //!
-//! What a cell shows is read from the session each time, at most so often; nothing of it is kept here.
+//! A cell's outputs are read from the session each time, at a limited rate; nothing of them is stored here.
 
 mod asking;
 mod cells;
@@ -28,9 +28,9 @@ use crate::rpc::RpcError;
 use crate::task::{self, Task};
 use cells::Cells;
 
-/// Wishes that wait for the task.
+/// How many wishes may wait for the task.
 const WISHES: usize = 16;
-/// A second cancellation after this starts the kernel anew.
+/// A second cancellation after this time restarts the kernel.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// An open session of a client.
@@ -39,44 +39,45 @@ pub(super) struct Conversation {
     models: Arc<Vec<ListedModel>>,
     wishes: mpsc::Sender<Wish>,
     begin: std::sync::Mutex<Option<oneshot::Sender<()>>>,
-    /// The registry keeps sessions with clients.
+    /// The registry does not end sessions that have clients.
     _counted: ClientGuard,
-    /// Ends with this.
+    /// The task ends when this is dropped.
     _task: Task,
 }
 
-/// What the client wants.
+/// A wish of the client.
 enum Wish {
-    /// A command, whose answer is there when `until` has come.
+    /// A command, which is answered once `until` is reached.
     Turn {
         command: Command,
         until: Until,
         answer: Answer,
     },
-    /// Another model.
+    /// Switches the model.
     Model {
         model: String,
         answer: oneshot::Sender<Result<(), RpcError>>,
     },
-    /// Gives up the turn.
+    /// Cancels the turn.
     Cancel,
 }
 
 type Answer = oneshot::Sender<Result<&'static str, RpcError>>;
 
-/// When a command is over.
+/// When a command is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// When the agent is idle again.
     Idle,
-    /// When turns were taken back, or not.
+    /// When an undo has succeeded or failed.
     Undone,
     /// When the session's code has run again.
     Restored,
 }
 
 impl Conversation {
-    /// Of `live`, which `view` shows. The client is told nothing before [`Self::begin`]; `notes` come with its first turn.
+    /// For `live`, whose events `view` delivers. The client gets no message before [`Self::begin`]; `notes` are sent
+    /// with its first turn.
     pub(super) fn new(
         live: Arc<LiveSession>,
         view: View,
@@ -101,7 +102,7 @@ impl Conversation {
             asked: 0,
         };
         let task = task::spawn("acp session", async move {
-            // Who drops it without beginning wants nothing.
+            // If it is dropped without `begin`, there is nothing to do.
             if is_known.await.is_ok() {
                 follower.run(inbox).await;
             }
@@ -116,7 +117,7 @@ impl Conversation {
         }
     }
 
-    /// The client knows the session: it can be told of it.
+    /// The client knows the session now, so messages can be sent.
     pub(super) fn begin(&self) {
         let begin = self
             .begin
@@ -140,7 +141,7 @@ impl Conversation {
         Ok(choices::modes(&status))
     }
 
-    /// Carries `command` out; the stop reason. If `token` is cancelled the turn is given up.
+    /// Carries out `command`, and returns the stop reason. Cancelling `token` cancels the turn.
     pub(super) async fn turn(
         &self,
         command: Command,
@@ -164,13 +165,13 @@ impl Conversation {
         answer.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Gives up the turn that goes on.
+    /// Cancels the running turn.
     pub(super) async fn cancel(&self) {
-        // A session that has ended has none.
+        // A session that has ended has no turn.
         let _ = self.wish(Wish::Cancel).await;
     }
 
-    /// Lets another model answer.
+    /// Switches the model.
     pub(super) async fn set_model(&self, model: String) -> Result<(), RpcError> {
         let (answer, answered) = oneshot::channel();
         self.wish(Wish::Model { model, answer }).await?;
@@ -186,7 +187,7 @@ fn ended() -> RpcError {
     RpcError::internal("the session has ended: load it again")
 }
 
-/// Why the session does not take a command.
+/// Why the session rejected a command.
 pub(super) fn rejected(rejection: Rejection) -> RpcError {
     match rejection {
         Rejection::Ended => ended(),
@@ -194,30 +195,30 @@ pub(super) fn rejected(rejection: Rejection) -> RpcError {
     }
 }
 
-/// A request of the client that waits.
+/// A waiting request of the client.
 struct Waiting {
     until: Until,
     answer: Answer,
-    /// When the client gave it up first.
+    /// When the client first cancelled it.
     cancelled: Option<Instant>,
 }
 
-/// The task.
+/// The state of the task.
 struct Follower {
     live: Arc<LiveSession>,
     models: Arc<Vec<ListedModel>>,
     view: View,
     peer: Peer,
-    /// What the person should know of the opening.
+    /// Notes for the person about opening the session.
     notes: Vec<String>,
     cells: Cells,
     turn: Option<Waiting>,
     model: Option<oneshot::Sender<Result<(), RpcError>>>,
-    /// Questions to the person, each with the command that comes of it.
+    /// Questions to the person, each with the command for its answer.
     questions: FuturesUnordered<BoxFuture<'static, Option<Command>>>,
-    /// Settles the questions of a cell, which nobody needs to answer then.
+    /// Cancels the questions about a cell once no answer is needed.
     settled: BTreeMap<String, CancellationToken>,
-    /// Counts the questions that are about no cell.
+    /// Numbers the questions that are not about a cell.
     asked: usize,
 }
 
@@ -237,7 +238,7 @@ impl Follower {
                 },
                 Some(command) = self.questions.next(), if !self.questions.is_empty() => {
                     if let Some(command) = command {
-                        // Another client may have been first.
+                        // Another client may have answered first.
                         let _ = self.view.send(command).await;
                     }
                 }
@@ -279,7 +280,7 @@ impl Follower {
                 let mut sent = self.view.send(command).await;
                 let is_restore = until == Until::Restored;
                 if is_restore && sent == Err(Rejection::NotWaiting) && !self.has_kernel().await {
-                    // It is asked for again when the kernel is there.
+                    // It is sent again when the kernel is ready.
                     sent = Ok(());
                 }
                 match sent {
@@ -310,11 +311,11 @@ impl Follower {
                 turn.cancelled = Some(Instant::now());
                 Command::Interrupt
             }
-            // The code takes no notice of being interrupted.
+            // The code ignored the interrupt.
             Some(at) if at.elapsed() >= AGAIN_AFTER => Command::RestartKernel,
             Some(_) => return,
         };
-        // A session that has ended says so next.
+        // If the session has ended, the next event says so.
         let _ = self.view.send(command).await;
     }
 
@@ -376,7 +377,7 @@ impl Follower {
                     .as_ref()
                     .is_some_and(|turn| turn.until == Until::Restored) =>
             {
-                // A kernel that was kept needs nothing: `SessionRestored` comes next.
+                // A kernel that was kept needs no replay: `SessionRestored` comes next.
                 let _ = self.view.send(Command::Restore { replay: true }).await;
             }
             EventKind::KernelFailed { .. } | EventKind::SessionRestored { .. } => {
@@ -418,7 +419,7 @@ impl Follower {
         self.finish(Until::Idle, outcome);
     }
 
-    /// Whether the main kernel answers.
+    /// Whether the main kernel is available.
     async fn has_kernel(&mut self) -> bool {
         let kernels = self.live.handle().kernels().await;
         kernels.is_ok_and(|kernels| !kernels.is_empty())
@@ -427,7 +428,7 @@ impl Follower {
     /// Answers the request that waits for this.
     fn finish(&mut self, until: Until, outcome: Result<&'static str, RpcError>) {
         if let Some(turn) = self.turn.take_if(|turn| turn.until == until) {
-            // The client may have gone.
+            // The client may be gone.
             let _ = turn.answer.send(outcome);
         }
     }
@@ -442,7 +443,7 @@ impl Follower {
         }
     }
 
-    /// Tells what an event says by itself.
+    /// Sends what an event says on its own.
     async fn say(&mut self, event: &EventKind) {
         if let Some(update) = updates::of_event(event) {
             self.tell(update).await;
@@ -465,7 +466,7 @@ impl Follower {
             .await;
     }
 
-    /// How much of the model's window is used, and what it cost.
+    /// Sends the used part of the model's context window, and the cost.
     async fn tell_usage(&mut self) {
         let Ok(status) = self.live.handle().status().await else {
             return;

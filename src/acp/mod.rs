@@ -1,13 +1,14 @@
-//! Floor 5, the Agent Client Protocol: Sponde's agent in editors and notebooks of others (`docs/acp.md`).
+//! Floor 5, the Agent Client Protocol: makes Sponde's agent available in editors and third-party notebooks
+//! (`docs/acp.md`).
 //!
-//! - [`stdio`]: a client over two pipes. [`server`]: methods. [`peer`]: what goes to the client.
-//! - [`conversation`]: an open session: what happens in it goes to the client, and the client's answers go to it.
-//! - [`updates`], [`tool_call`], [`replay`]: events, cells and whole sessions as the client sees them.
-//! - [`prompt`], [`commands`], [`choices`]: what a person says, slash commands, model and approval policy.
-//! - [`clients`]: the lines that known clients have in their configuration.
+//! - [`stdio`]: a client over two pipes. [`server`]: methods. [`peer`]: messages to the client.
+//! - [`conversation`]: an open session: reports its events to the client, and passes the client's answers to it.
+//! - [`updates`], [`tool_call`], [`replay`]: events, cells and whole sessions in the client's format.
+//! - [`prompt`], [`commands`], [`choices`]: a person's questions, slash commands, model and approval policy.
+//! - [`clients`]: the settings for known clients.
 //!
-//! JSON-RPC by hand, rather than by the Rust crate of the protocol (ADR 0032). Nothing here holds a kernel, decides when code may
-//! run, or keeps a transcript: what a cell shows is read from the session when it is sent.
+//! The JSON-RPC is written by hand, instead of using the protocol's Rust crate (ADR 0032). Nothing here owns a kernel,
+//! decides when code may run, or stores a transcript: a cell's outputs are read from the session when they are sent.
 
 mod choices;
 pub mod clients;

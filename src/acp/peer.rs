@@ -1,4 +1,4 @@
-//! The client at the other end: what is sent to it and asked of it.
+//! The client: messages and requests to it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rpc::{Questions, Unanswered, notification};
 
-/// How long a person may think about a question.
+/// How long a person may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_hours(24);
-/// Characters of a client's name.
+/// Maximum characters of a client's name.
 const NAME: usize = 40;
 
-/// The client of a connection; clones reach the same one.
+/// The client of a connection; clones share it.
 #[derive(Clone)]
 pub(super) struct Peer {
     outlet: mpsc::Sender<Value>,
@@ -22,17 +22,17 @@ pub(super) struct Peer {
     client: Arc<OnceLock<ClientAbilities>>,
 }
 
-/// What a client says of itself.
+/// A client's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ClientAbilities {
-    /// What sessions know it by.
+    /// Its name for sessions.
     pub(super) name: String,
-    /// Whether it can ask its person to fill in a form.
+    /// Whether it can show its person a form.
     pub(super) has_forms: bool,
 }
 
 impl ClientAbilities {
-    /// Of the parameters of `initialize`.
+    /// From the parameters of `initialize`.
     pub(super) fn of(params: &Map<String, Value>) -> Self {
         let info = params.get("clientInfo");
         let named = |key: &str| info.and_then(|info| info.get(key)).and_then(Value::as_str);
@@ -46,7 +46,7 @@ impl ClientAbilities {
             "" => "acp".to_owned(),
             name => format!("{name} (acp)"),
         };
-        // An empty object stands for no modes.
+        // An empty object supports no modes.
         let forms = params
             .get("clientCapabilities")
             .and_then(|it| it.get("elicitation"));
@@ -66,28 +66,28 @@ impl Peer {
         }
     }
 
-    /// The first `initialize` counts.
+    /// Only the first `initialize` counts.
     pub(super) fn introduce(&self, client: ClientAbilities) {
         let _ = self.client.set(client);
     }
 
-    /// Who it is, once it has said so.
+    /// The client, once it has introduced itself.
     pub(super) fn client(&self) -> Option<&ClientAbilities> {
         self.client.get()
     }
 
-    /// Sends a message. A client that is gone needs none.
+    /// Sends a message, which is dropped if the client is gone.
     pub(super) async fn send(&self, message: Value) {
         let _ = self.outlet.send(message).await;
     }
 
-    /// Tells it something about a session.
+    /// Sends an update about a session.
     pub(super) async fn update(&self, session: &str, update: Value) {
         let params = json!({ "sessionId": session, "update": update });
         self.send(notification("session/update", &params)).await;
     }
 
-    /// Asks it. If `settled` is cancelled first nobody needs the answer, and the client is told.
+    /// Sends a request. If `settled` is cancelled first, the answer is no longer needed, and the client is told.
     pub(super) async fn ask(
         &self,
         method: &str,

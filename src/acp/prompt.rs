@@ -1,7 +1,7 @@
-//! What a person sends as one question: text, links, embedded files, pictures.
+//! Builds one question from a person's prompt: text, links, embedded files, pictures.
 //!
-//! The agent takes text and looks at files that are named with an at sign (docs/files.md). So a linked file of this machine becomes
-//! such a name, embedded text is quoted with its address, and bytes are kept as files of the workspace.
+//! The agent accepts text, and reads files that are named with an at sign (docs/files.md). So a linked file of this
+//! machine becomes such a name, embedded text is quoted with its URI, and bytes are stored as files of the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use super::{tool_call, uri};
 use crate::app::attachments;
 use crate::rpc::RpcError;
 
-/// Bytes of an embedded text that the model reads at once; a longer one is a file.
+/// Maximum bytes of an embedded text that is quoted; a longer one becomes a file.
 const QUOTED: usize = 32 << 10;
-/// Blocks of a prompt.
+/// Maximum blocks of a prompt.
 const BLOCKS: usize = 200;
 
-/// The question that `blocks` are, for a session that works in `directory`. Writes files: it takes time.
+/// The question in `blocks`, for a session in `directory`. Writes files, so it takes time.
 ///
 /// # Errors
-/// A block of an unknown kind, or one that cannot be kept.
+/// A block of an unknown kind, or one that cannot be stored.
 pub(super) fn question(blocks: &[Value], directory: &Path) -> Result<String, RpcError> {
     if blocks.len() > BLOCKS {
         return Err(RpcError::params(format!(
@@ -29,7 +29,7 @@ pub(super) fn question(blocks: &[Value], directory: &Path) -> Result<String, Rpc
         )));
     }
     let mut text = String::new();
-    // What is longer than a name stands below the question.
+    // Everything longer than a name follows below the question.
     let mut below = Vec::new();
     for block in blocks {
         let field = |name: &str| block.get(name).and_then(Value::as_str);
@@ -76,7 +76,7 @@ fn missing(field: &str) -> RpcError {
     RpcError::params(format!("a block of the prompt has no `{field}`"))
 }
 
-/// A word of its own.
+/// Appends a separate word.
 fn add_word(text: &mut String, word: &str) {
     if !text.is_empty() && !text.ends_with(char::is_whitespace) {
         text.push(' ');
@@ -93,12 +93,12 @@ fn linked(address: &str, directory: &Path) -> String {
     }
 }
 
-/// A file as the agent looks for it in questions.
+/// A file in the syntax that the agent recognises in questions.
 fn mention(path: &Path, directory: &Path) -> String {
     format!("@\"{}\"", shown(path, directory).replace('"', ""))
 }
 
-/// A file as the kernel's code names it.
+/// The path of a file for the kernel's code.
 fn shown(path: &Path, directory: &Path) -> String {
     path.strip_prefix(directory)
         .unwrap_or(path)
@@ -106,7 +106,7 @@ fn shown(path: &Path, directory: &Path) -> String {
         .to_string()
 }
 
-/// A resource that is part of the message.
+/// A resource embedded in the message.
 fn embedded(
     resource: &Value,
     directory: &Path,
@@ -118,7 +118,7 @@ fn embedded(
     let file = uri::to_file(address);
     let name = file.as_deref().and_then(Path::file_name);
     let name = name.map_or_else(|| "attachment".into(), |name| name.to_string_lossy());
-    // What is in the workspace can be read with code; elsewhere only the message has it.
+    // Code can read a file in the workspace; for any other, the text is only in the message.
     let known = file
         .as_deref()
         .filter(|file| file.starts_with(directory) && file.is_file());

@@ -1,4 +1,4 @@
-//! Shows the client of a resumed session its earlier cells, in order and as they ended.
+//! Sends a resumed session's earlier cells to the client, in order and in their final state.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::updates;
 use crate::session::transcript::Author;
 use crate::session::{CellKind, CodeStatus, Transcript, sql};
 
-/// Bytes of pictures, in base64; older ones are behind links.
+/// Maximum bytes of pictures, in base64; older ones are sent as links.
 const PICTURES: usize = 48 << 20;
 
-/// What to tell of `transcript`, oldest first.
+/// The updates for `transcript`, oldest first.
 pub(super) fn whole(
     transcript: &Transcript,
     main: &str,
@@ -20,7 +20,7 @@ pub(super) fn whole(
     workspace: &Path,
 ) -> Vec<Value> {
     let mut left = PICTURES;
-    // The newest pictures are those that a person wants.
+    // The latest pictures are the most relevant ones.
     let newest_first = transcript.cells().iter().rev();
     let mut all: Vec<Value> = newest_first
         .filter_map(|cell| {
@@ -43,7 +43,7 @@ pub(super) fn whole(
                     let shown = ShownCell::of(cell, main)?;
                     let mut fields = shown.fields(notebook, workspace, &mut left);
                     if matches!(code.status, CodeStatus::Proposed | CodeStatus::Running) {
-                        // Nothing runs in a session that was just opened.
+                        // Nothing is running in a session that was just opened.
                         fields["status"] = "failed".into();
                     }
                     updates::tool_call(fields)

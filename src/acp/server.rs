@@ -24,10 +24,10 @@ use crate::rpc::{Request, RpcError};
 
 /// The version of the protocol.
 const VERSION: u64 = 1;
-/// Sessions of a page of a list.
+/// Sessions per page of a list.
 const PAGE: usize = 50;
 
-/// What a client talks to; clones are the same one.
+/// The server for one client; clones share it.
 #[derive(Clone)]
 pub(super) struct AcpServer {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ struct Shared {
     open: Mutex<HashMap<String, Arc<Conversation>>>,
 }
 
-/// How a session is opened.
+/// A request to open a session.
 #[derive(Debug)]
 struct Wanted {
     directory: PathBuf,
@@ -54,7 +54,7 @@ impl AcpServer {
     pub(super) fn new(registry: Registry, settings: SessionSettings, peer: Peer) -> Self {
         let settings = SessionSettings {
             attended: true,
-            // A model can be chosen later; one that was named must be there.
+            // A model can be set later, but a named one must be available.
             model_at: if settings.model.is_some() {
                 ModelAt::Start
             } else {
@@ -81,7 +81,7 @@ impl AcpServer {
         {
             return Err(RpcError::params("`protocolVersion` is a number"));
         }
-        // A second one changes nothing.
+        // A repeated one changes nothing.
         self.shared.peer.introduce(ClientAbilities::of(params));
         Ok(json!({
             "protocolVersion": VERSION,
@@ -97,7 +97,7 @@ impl AcpServer {
         }))
     }
 
-    /// Answers a request, and says what follows its answer.
+    /// Answers a request, and returns what follows the answer.
     pub(super) async fn answer(&self, request: &Request, token: &CancellationToken) -> Answered {
         if self.shared.peer.client().is_none() {
             return Answered::failed(RpcError::invalid_request(
@@ -128,7 +128,7 @@ impl AcpServer {
         }
     }
 
-    /// The client is gone.
+    /// Handles the end of the client.
     pub(super) fn end(&self) {
         self.all().clear();
     }
@@ -204,7 +204,7 @@ impl AcpServer {
 
     async fn reopen(&self, params: &Map<String, Value>, replays: bool) -> Result<Opened, RpcError> {
         let id = text(params, "sessionId")?.to_owned();
-        // The client begins anew with it.
+        // The client starts over with this session.
         let before = self.all().remove(&id);
         drop(before);
         let mut opened = self.open(params, Some((id, replays))).await?;
@@ -232,7 +232,7 @@ impl AcpServer {
         let sessions = found.into_iter().filter_map(|found| {
             let begin = found.begin?;
             let is_meant = cwd.as_ref().is_none_or(|cwd| begin.cwd == *cwd);
-            // Nothing was said in the others.
+            // Other sessions have no question yet.
             let title = found.summary.name().map(str::to_owned);
             (is_meant && found.summary.questions + found.summary.code_cells > 0).then(|| {
                 json!({
@@ -357,7 +357,7 @@ impl AcpServer {
         })
     }
 
-    /// Whole after every change.
+    /// Consistent after every change.
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Conversation>>> {
         self.shared
             .open
@@ -372,7 +372,7 @@ pub(super) struct Opened {
     conversation: Arc<Conversation>,
 }
 
-/// The answer to a request, and what begins once the client has it.
+/// The answer to a request, and what begins once the client has received it.
 pub(super) struct Answered {
     pub(super) outcome: Result<Value, RpcError>,
     pub(super) begins: Option<Arc<Conversation>>,
@@ -416,7 +416,7 @@ fn text<'a>(params: &'a Map<String, Value>, name: &str) -> Result<&'a str, RpcEr
     found.ok_or_else(|| RpcError::params(format!("`{name}` is missing or no string")))
 }
 
-/// What `session/new` and its like ask for.
+/// Parses the parameters of `session/new` and similar methods.
 fn wanted(params: &Map<String, Value>, resume: Option<String>) -> Result<Wanted, RpcError> {
     let directory = directory(text(params, "cwd")?)?;
     if directory == Path::new("/") {

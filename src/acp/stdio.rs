@@ -1,6 +1,6 @@
-//! A client over two pipes: a message a line, on both. Ends with the client's pipe.
+//! A client over two pipes, with one message per line. Ends when the client closes its pipe.
 //!
-//! Requests run beside each other. `$/cancel_request` gives one up; that of a prompt is what `session/cancel` is.
+//! Requests run concurrently. `$/cancel_request` cancels one; for a prompt it has the effect of `session/cancel`.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,18 +19,18 @@ use crate::app::registry::Registry;
 use crate::rpc::{self, Incoming, LONGEST, Line, Request, RpcError, next_line};
 use crate::task;
 
-/// Messages that wait for the client to read.
+/// How many messages may wait for the client to read.
 const OUTBOX: usize = 256;
-/// Requests at a time.
+/// Maximum simultaneous requests.
 const AT_ONCE: usize = 64;
-/// How long the last answers may take to be read.
+/// How long the client may take to read the last answers.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Serves the client at the other end of `input` and `output`, until it closes `input`, with sessions of `registry` like those
-/// with `settings`.
+/// Serves the client at the other end of `input` and `output` until it closes `input`, with sessions of `registry`
+/// that use `settings`.
 ///
 /// # Errors
-/// One of the pipes broke.
+/// One of the pipes failed.
 pub async fn serve(
     registry: Registry,
     settings: SessionSettings,
@@ -60,7 +60,7 @@ pub async fn serve(
         }
     };
     connection.end();
-    // What is answered already is still read.
+    // Completed answers are still delivered.
     let _ = tokio::time::timeout(FLUSH, writer.join()).await;
     ended
 }
@@ -97,7 +97,7 @@ impl Connection {
                 }
             }
             "session/cancel" => self.server.cancel(params).await,
-            // Extensions that we do not know.
+            // Unknown extensions.
             _ => {}
         }
     }
@@ -121,7 +121,7 @@ impl Connection {
             return self.peer.send(error.answer(&request.id)).await;
         }
         if request.method == "initialize" {
-            // What follows it may rely on it.
+            // Later messages may depend on it.
             let outcome = self.server.initialize(&request.params);
             lock(&self.running).remove(&key);
             return self.peer.send(rpc::answer(&request.id, outcome)).await;
@@ -139,7 +139,7 @@ impl Connection {
         .detach();
     }
 
-    /// Gives up what still runs.
+    /// Cancels everything that is still running.
     fn end(self) {
         let mut running = lock(&self.running);
         running.drain().for_each(|(_, token)| token.cancel());
@@ -147,7 +147,7 @@ impl Connection {
     }
 }
 
-/// Whole after every change.
+/// Consistent after every change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A cell of code as a tool call: its title, its code, and its outputs as content.
+//! A code cell as a tool call: its title, its code, and its outputs as content.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ use crate::session::shown_text::shown_text;
 use crate::session::visual::Visual;
 use crate::session::{Cell, CodeCell, CodeStatus};
 
-/// Characters of a title.
+/// Maximum characters of a title.
 const TITLE: usize = 80;
-/// Bytes of text that a cell shows: its beginning and its end.
+/// Maximum bytes of a cell's text: its beginning and its end.
 const TEXT: usize = 32 << 10;
-/// Bytes of a picture, in base64.
+/// Maximum bytes of a picture, in base64.
 const PICTURE: usize = 8 << 20;
-/// Bytes of all pictures of a cell; others are behind links.
+/// Maximum bytes of all pictures of a cell; others are sent as links.
 const PICTURES: usize = 24 << 20;
 
-/// A cell of code as it is now.
+/// The current state of a code cell.
 #[derive(Debug, Clone)]
 pub(super) struct ShownCell {
     /// Its id.
@@ -45,7 +45,7 @@ impl ShownCell {
         })
     }
 
-    /// Its status in the words of the protocol.
+    /// Its status in the protocol's terms.
     pub(super) fn status(&self) -> &'static str {
         match &self.code.status {
             CodeStatus::Proposed => "pending",
@@ -55,7 +55,7 @@ impl ShownCell {
         }
     }
 
-    /// All fields of it; `pictures` is what may still be shown of pictures, in bytes.
+    /// All its fields; `pictures` is the remaining budget for pictures, in bytes.
     pub(super) fn fields(&self, notebook: &Path, workspace: &Path, pictures: &mut usize) -> Value {
         json!({
             "toolCallId": self.id,
@@ -72,7 +72,7 @@ impl ShownCell {
     pub(super) fn content(&self, notebook: &Path, pictures: &mut usize) -> Vec<Value> {
         let mut content = vec![code_block(&self.language, &self.source)];
         let mut text = Shown::default();
-        // Each output that needs a file has its place here.
+        // The files of outputs, in order.
         let mut files = self.code.pictures.iter();
         let mut left = PICTURES.min(*pictures);
         let all = left;
@@ -110,7 +110,7 @@ impl ShownCell {
         content
     }
 
-    /// What happened instead of a normal end.
+    /// What happened, unless the cell ended normally.
     fn outcome(&self) -> Option<String> {
         Some(match &self.code.status {
             CodeStatus::Declined(None) => "It was declined and did not run.".to_owned(),
@@ -129,7 +129,7 @@ impl ShownCell {
         })
     }
 
-    /// The files that it made or changed.
+    /// The files that it created or changed.
     pub(super) fn locations(&self, workspace: &Path) -> Vec<Value> {
         let Some(files) = &self.code.files else {
             return Vec::new();
@@ -140,7 +140,7 @@ impl ShownCell {
     }
 }
 
-/// What a cell is called in a list: its language and its first line.
+/// The title of a cell in a list: its language and its first line.
 pub(super) fn title(language: &str, source: &str) -> String {
     let mut lines = source.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
@@ -166,7 +166,7 @@ pub(super) fn title(language: &str, source: &str) -> String {
     }
 }
 
-/// The code in the form of a tool's arguments.
+/// The code as a tool's arguments.
 pub(super) fn raw_input(language: &str, source: &str) -> Value {
     json!({ "language": language, "code": source })
 }
@@ -181,7 +181,7 @@ pub(super) fn block(content: &Value) -> Value {
     json!({ "type": "content", "content": content })
 }
 
-/// Markdown.
+/// A block of Markdown.
 pub(super) fn text_block(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
@@ -196,7 +196,7 @@ pub(super) fn file_link(path: &Path, mime: Option<&str>) -> Value {
     link
 }
 
-/// Text in a fence that nothing in it ends.
+/// A code fence that nothing in the text ends.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let runs = text.split(|c| c != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
@@ -250,12 +250,12 @@ fn show(
     text.add_line(&shown_text(data));
 }
 
-/// A file that is named relative to the notebook.
+/// The path of a file that is named relative to the notebook.
 fn beside(notebook: &Path, file: &str) -> PathBuf {
     notebook.parent().unwrap_or(Path::new("/")).join(file)
 }
 
-/// Plain text that is gathered until something else comes.
+/// Collects plain text until another kind of content follows.
 #[derive(Default)]
 struct Shown(String);
 
@@ -264,7 +264,7 @@ impl Shown {
         self.0.push_str(text);
     }
 
-    /// On lines of its own.
+    /// Appends text on separate lines.
     fn add_line(&mut self, text: &str) {
         if !self.0.is_empty() && !self.0.ends_with('\n') {
             self.0.push('\n');

@@ -1,4 +1,4 @@
-//! What happens in a session as `session/update`s: those that need nothing but the event.
+//! Session events as `session/update`s, for events that need no further information.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::tool_call::{self, text_block};
 use crate::agent::approval::{Finding, Ruling};
 use crate::agent::{EventKind, KernelMemory, RestoredBy, TurnEnd};
 
-/// Something of the conversation: `who` is `user_message`, `agent_message` or `agent_thought`.
+/// A piece of the conversation: `who` is `user_message`, `agent_message` or `agent_thought`.
 fn chunk(who: &str, id: Option<&str>, content: &Value) -> Value {
     let mut update = json!({ "sessionUpdate": format!("{who}_chunk"), "content": content });
     if let Some(id) = id {
@@ -15,17 +15,17 @@ fn chunk(who: &str, id: Option<&str>, content: &Value) -> Value {
     update
 }
 
-/// Words of the model.
+/// Text of the model.
 pub(super) fn said(cell: &str, text: &str) -> Value {
     chunk("agent_message", Some(cell), &text_block(text))
 }
 
-/// Words of the person.
+/// Text of the person.
 pub(super) fn asked(cell: &str, text: &str) -> Value {
     chunk("user_message", Some(cell), &text_block(text))
 }
 
-/// What a person should know besides: a paragraph of its own.
+/// A note for the person, as a separate paragraph.
 pub(super) fn notice(words: &str) -> Value {
     chunk(
         "agent_message",
@@ -48,7 +48,7 @@ fn thought(words: &str) -> Value {
     chunk("agent_thought", None, &text_block(words))
 }
 
-/// Changes of a tool call.
+/// Changed fields of a tool call.
 pub(super) fn tool_update(cell: &str, fields: Value) -> Value {
     let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": cell });
     if let (Value::Object(update), Value::Object(fields)) = (&mut update, fields) {
@@ -57,7 +57,7 @@ pub(super) fn tool_update(cell: &str, fields: Value) -> Value {
     update
 }
 
-/// A cell of code that nobody has seen yet.
+/// A code cell that has not been sent yet.
 pub(super) fn tool_call(fields: Value) -> Value {
     let mut update = json!({ "sessionUpdate": "tool_call" });
     if let (Value::Object(update), Value::Object(fields)) = (&mut update, fields) {
@@ -66,14 +66,15 @@ pub(super) fn tool_call(fields: Value) -> Value {
     update
 }
 
-/// The model writes code: its cell is announced.
+/// Announces a cell whose code the model is writing.
 pub(super) fn writing(cell: &str) -> Value {
     tool_call(
         json!({ "toolCallId": cell, "title": "Writing code", "kind": "execute", "status": "pending" }),
     )
 }
 
-/// What the event says by itself; nothing for those that [`super::conversation`] handles, or that are for others.
+/// The update for an event on its own; `None` for events that [`super::conversation`] handles, or that are for other
+/// clients.
 pub(super) fn of_event(event: &EventKind) -> Option<Value> {
     Some(match event {
         EventKind::UserMessage { cell, text } => asked(cell, text),
@@ -172,7 +173,7 @@ pub(super) fn of_event(event: &EventKind) -> Option<Value> {
     })
 }
 
-/// What a process wrote, below a sentence.
+/// A process's output, to be shown below a sentence.
 fn quoted(log: Option<&str>) -> String {
     match log.unwrap_or_default().trim() {
         "" => String::new(),
@@ -189,7 +190,7 @@ fn forbidden(ruling: &Ruling) -> String {
     }
 }
 
-/// Why a person is asked about code, with what was found in it.
+/// The question about code, with the findings in it.
 pub(super) fn question(reason: &str, findings: &[Finding]) -> String {
     let mut text = format!(
         "**May this code run?** It is asked about because {}.",
@@ -202,10 +203,10 @@ pub(super) fn question(reason: &str, findings: &[Finding]) -> String {
     text
 }
 
-/// How a turn ended: the protocol's word, and what a person should read besides.
+/// How a turn ended: the protocol's stop reason, and a text for the person.
 ///
 /// # Errors
-/// What went wrong, for turns that failed.
+/// The error of a failed turn.
 pub(super) fn end(end: &TurnEnd) -> Result<(&'static str, Option<String>), String> {
     Ok(match end {
         TurnEnd::Done | TurnEnd::Planned | TurnEnd::CellFailed | TurnEnd::Declined => {
@@ -241,7 +242,7 @@ pub(super) fn end(end: &TurnEnd) -> Result<(&'static str, Option<String>), Strin
     })
 }
 
-/// What a person is asked at a limit or about a plan, and what the answers are called.
+/// The question at a limit or about a plan, and the labels of the answers.
 pub(super) fn go_on(end: &TurnEnd) -> (String, &'static str, &'static str) {
     match end {
         TurnEnd::Planned => (

@@ -1,9 +1,9 @@
-//! Files as `file:` addresses.
+//! Files as `file:` URIs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The address of a file; `path` is absolute.
+/// The URI of a file; `path` is absolute.
 pub(super) fn of_file(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -19,11 +19,11 @@ pub(super) fn of_file(path: &Path) -> String {
     uri
 }
 
-/// The file of this machine that an address means.
+/// The local file of a URI.
 pub(super) fn to_file(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    // Lines of a file are named behind a hash.
+    // A fragment names lines of the file.
     let path = path.split(['#', '?']).next()?;
     if !path.starts_with('/') {
         return None;

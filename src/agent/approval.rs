@@ -77,14 +77,14 @@ pub enum Grounds {
 /// What to do at a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtLimit {
-    /// The person is asked whether to go on.
+    /// Ask the person whether to continue.
     Ask,
-    /// The turn ends.
+    /// End the turn.
     End,
 }
 
 impl AtLimit {
-    /// `Ask` if somebody is there, otherwise `End`.
+    /// `Ask` if a person is present, otherwise `End`.
     pub fn with_person(is_there: bool) -> Self {
         if is_there { Self::Ask } else { Self::End }
     }

@@ -1,9 +1,9 @@
-//! What a small model forgets, said to it in time: a plot that was asked for, numbers that were never printed, an
-//! answer that does not follow from the output.
+//! Reminds a small model of what it forgets: a requested plot, numbers that were never printed, an answer that does
+//! not follow from the output.
 //!
-//! Pure and general: the rules look at the question, the code, the outputs and the answer, never at what a question is
-//! about. Each says at most one thing, as a hint with the latest outputs, and what the next reply must be. What was
-//! tried and what it gave is in `docs/adr/0006-constrained-small-models.md`.
+//! Pure and general: the rules look at the question, the code, the outputs and the answer, never at the question's
+//! subject. Each rule gives at most one hint, which is added to the latest outputs, and sets what the next reply must
+//! be. `docs/adr/0006-constrained-small-models.md` describes what was tried and the results.
 
 mod checks;
 mod hints;
@@ -16,27 +16,27 @@ use crate::session::{Cell, CellKind, CodeStatus};
 
 pub use repair::torn as repair_torn;
 
-/// Whether to help.
+/// Whether to help the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coaching {
     /// The model needs no help.
     Off,
-    /// It is a small one.
+    /// The model is small.
     Small,
 }
 
-/// A hint, and what the next reply must be.
+/// A hint, and the required kind of the next reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nudge {
-    /// The words, to follow the latest outputs.
+    /// The text, which follows the latest outputs.
     pub words: String,
-    /// What the next reply must be.
+    /// The required kind of the next reply.
     pub choice: ToolChoice,
-    /// What it is about.
+    /// Its topic.
     pub topic: Topic,
 }
 
-/// What a nudge is about. Some are given only once in a turn.
+/// The topic of a nudge. Some are given only once per turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// The cell failed.
@@ -45,37 +45,37 @@ pub enum Topic {
     Plot,
     /// Nothing was printed.
     Print,
-    /// Numbers of the answer are in no output.
+    /// Numbers in the answer do not occur in any output.
     Numbers,
-    /// The answer says "fell" of what rose.
+    /// The answer says "fell" about a rise.
     Direction,
     /// Months were printed as numbers.
     Months,
-    /// The kernel knows something about a cell that did not fail.
+    /// The kernel reports a doubt about a cell that did not fail.
     Doubt,
 }
 
-/// What the live kernel says of a cell.
+/// What the live kernel reports about a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Live {
-    /// What it knows of the error, or of what may be wrong without one.
+    /// A fact about the error, or about a possible mistake without one.
     pub fact: Option<String>,
     /// Its frames and series, after a cell that failed.
     pub variables: Option<String>,
 }
 
-/// What a cell that the model wants to run is to the turn.
+/// How a cell that the model wants to run relates to the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Novelty {
     /// New.
     New,
-    /// The same ran well before.
+    /// The same code has already succeeded.
     Done,
-    /// The same failed before.
+    /// The same code has already failed.
     Failed,
 }
 
-/// What to say after a cell.
+/// The hint after a cell.
 pub fn after_cell(
     question: &str,
     verdict: &Verdict,
@@ -129,15 +129,15 @@ pub fn after_cell(
     None
 }
 
-/// Bytes of a session in which the numbers of an answer are looked for.
+/// How many bytes of a session are searched for an answer's numbers.
 const SOURCES: usize = 4 << 20;
 
-/// A small model takes month 8 for July.
+/// A small model thinks that month 8 is July.
 const MONTHS: &str = "(months: 1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, \
                       10 October, 11 November, 12 December)";
 
-/// What an answer lacks that would end the turn; `said` are the topics of this turn so far, `facts` what the model was
-/// told about the files.
+/// What is missing from an answer that would end the turn; `said` are the topics of this turn so far, `facts` what the
+/// model was told about the files.
 pub fn after_answer(
     question: &str,
     answer: &str,
@@ -174,8 +174,8 @@ pub fn after_answer(
     None
 }
 
-/// Numbers of the answer that ends a turn in which code ran, and that stand nowhere in what the session has seen: its
-/// questions, notes, code and outputs.
+/// Numbers in the final answer of a turn with code that occur nowhere in the session: in its questions, notes, code
+/// and outputs.
 pub fn doubtful_numbers(turn: &[&Cell], session: &[Cell]) -> Vec<String> {
     let is_code = |cell: &&Cell| matches!(cell.kind, CellKind::Code(_));
     let Some(last) = turn.iter().rposition(is_code) else {
@@ -207,14 +207,15 @@ pub fn doubtful_numbers(turn: &[&Cell], session: &[Cell]) -> Vec<String> {
         }
         sources.push('\n');
         if sources.len() > SOURCES {
-            // What is further back cannot be looked through for every answer: no doubt without all of it.
+            // A longer session cannot be searched for every answer, and without a full search there is no doubt to
+            // report.
             return Vec::new();
         }
     }
     checks::doubtful(&answer, &sources)
 }
 
-/// All text of outputs.
+/// The text of all outputs.
 fn texts(outputs: &[Output]) -> String {
     let mut all = String::new();
     for output in outputs {
@@ -234,7 +235,7 @@ fn texts(outputs: &[Output]) -> String {
     all
 }
 
-/// Whether the turn has seen this code before.
+/// Whether this code has already run in the turn.
 pub fn novelty(code: &str, cells: &[&Cell]) -> Novelty {
     let wanted = squeezed(code);
     cells
@@ -258,7 +259,7 @@ fn squeezed(code: &str) -> String {
     code.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the turn has produced so far. Cells that failed do not count.
+/// What the turn has produced so far. Failed cells do not count.
 struct Produced {
     plots: usize,
     text: String,
@@ -296,7 +297,7 @@ fn produced(cells: &[&Cell]) -> Produced {
     produced
 }
 
-/// Whether the words of the question ask for a picture.
+/// Whether the question asks for a picture.
 pub fn wants_plot(question: &str) -> bool {
     const WORDS: [&str; 26] = [
         "plot",

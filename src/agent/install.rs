@@ -32,7 +32,7 @@ pub enum InstallPolicy {
 pub struct Installs {
     /// Who installs.
     pub installer: std::sync::Arc<dyn Installer>,
-    /// When.
+    /// When to install.
     pub policy: InstallPolicy,
     /// Whether a person is present.
     pub attended: bool,

@@ -1,8 +1,8 @@
-//! Performs what [`super::turn`] decides: asks the model, runs cells, keeps the transcript and its notebook.
+//! Performs what [`super::turn`] decides: asks the model, runs cells, updates the transcript and its notebook.
 //!
-//! One task owns the session as plain locals. Commands come in by channel, events go out by a queue that never makes it
-//! wait; outputs are coalesced to at most 20 events a second. The notebook is written after every cell and at the end of
-//! every turn.
+//! One task owns the session as plain locals. Commands arrive on a channel; events go to a queue that never blocks the
+//! task; outputs are merged into at most 20 events per second. The notebook is written after every cell and at the end
+//! of every turn.
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -88,7 +88,7 @@ use running::{Running, next_execution_event};
 use sampled::next_delta;
 use subscribers::Subscribers;
 
-/// The state of a session's task: what it consists of has an owner each.
+/// The state of a session's task; each part of it has its own owner.
 struct Session {
     options: AgentOptions,
     transcript: Transcript,
@@ -100,7 +100,7 @@ struct Session {
     subscribers: Subscribers,
     resuming: Resuming,
     undo_history: Option<checkpoints::UndoHistory>,
-    /// How the turn ends that waits for its last point.
+    /// How the turn ends that is waiting for its last point.
     ending: Option<TurnEnd>,
     auditing: Option<Box<Auditing>>,
 }
@@ -119,7 +119,7 @@ impl Session {
         });
         let resuming = Resuming::new(&options, &opened);
         let stamp = Stamp::of(&options.notebook).filter(|_| opened.knows_notebook());
-        // Until something happens a file that is as it should be stays as it is.
+        // An up-to-date file is not rewritten until something happens.
         let is_touched = opened.wants_saving();
         let Opened {
             store,
@@ -127,7 +127,7 @@ impl Session {
             begin,
             ..
         } = opened;
-        // A person let code run with what the sandbox permitted then.
+        // A person allowed this code under the permissions of the sandbox at that time.
         let permits = if resuming.is_widened {
             &[]
         } else {
@@ -231,7 +231,7 @@ impl Session {
         Box::pin(self.finish()).await;
     }
 
-    /// Returns whether the session is to end.
+    /// Returns whether the session must end.
     async fn handle(&mut self, wanted: Wanted, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let starts = matches!(
             wanted.command,
@@ -306,7 +306,7 @@ impl Session {
         self.options.kernel.kernel.spec.language.clone()
     }
 
-    /// The kernels that the model may choose from, the main one first: a small model gets no choice.
+    /// The kernels that the model can choose from, the main one first; a small model gets no choice.
     fn offers(&self) -> Vec<KernelOffer> {
         let mut offers = self.kernels.offers();
         if self.options.coaching == Coaching::Small {

@@ -1,4 +1,4 @@
-//! The answer of an unattended question: read from the transcript, and checked where a JSON schema says what it has to be.
+//! The answer to an unattended question: read from the transcript, and validated if there is a JSON schema for it.
 
 mod json_schema;
 
@@ -13,12 +13,12 @@ use crate::error::Failure;
 use crate::session::{CellKind, Transcript};
 use json_schema::JsonSchema;
 
-/// Bytes of a schema, which is part of the prompt.
+/// Maximum bytes of a schema, which is part of the prompt.
 const LARGEST: u64 = 64 << 10;
-/// Bytes of an answer that is read as JSON.
+/// Maximum bytes of an answer that is parsed as JSON.
 const LARGEST_ANSWER: usize = 16 << 20;
 
-/// What an answer has to be. Clones share the schema.
+/// The schema of an answer. Clones share it.
 #[derive(Clone)]
 pub struct AnswerSchema(Arc<JsonSchema>);
 
@@ -32,7 +32,7 @@ impl AnswerSchema {
     /// Reads the schema in the file at `path`.
     ///
     /// # Errors
-    /// A file that cannot be read, is not JSON, or has a keyword that could not be checked.
+    /// A file that cannot be read, is not JSON, or has an unsupported keyword.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let unreadable =
@@ -82,7 +82,7 @@ impl AnswerSchema {
         }
     }
 
-    /// What the model is asked after an answer in which `wrong` is wrong.
+    /// The prompt that tells the model what was `wrong` with its answer.
     pub fn correction(wrong: &str) -> String {
         format!(
             "That answer does not fit the JSON schema: {wrong}\nReply again with the whole JSON value and nothing else."
@@ -90,7 +90,7 @@ impl AnswerSchema {
     }
 }
 
-/// What is inside of a code fence that is all of the answer; models write one although they are told not to.
+/// The content of a code fence around the whole answer; models write one although they are told not to.
 fn unfenced(answer: &str) -> &str {
     let text = answer.trim();
     let inside = || {
@@ -102,7 +102,7 @@ fn unfenced(answer: &str) -> &str {
     inside().unwrap_or(text)
 }
 
-/// The model's last words after the last question, if it said any.
+/// The model's last text after the last question, if any.
 pub fn last_answer(transcript: &Transcript) -> Option<&str> {
     let cells = transcript.cells().iter().rev();
     let since = cells.take_while(|cell| !matches!(cell.kind, CellKind::User));

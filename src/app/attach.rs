@@ -1,12 +1,12 @@
-//! A running session for other processes of the same person: a unix socket that speaks the session protocol
-//! (`docs/events.md`), one JSON object a line.
+//! Lets other processes of the same person attach to a running session, through a unix socket with the session
+//! protocol (`docs/events.md`), one JSON object per line.
 //!
 //! - [`server`]: the process that runs the session listens; each connection is one client.
-//! - [`connection`]: the other end, which makes a [`Client`](crate::agent::stream::Client) of it.
+//! - [`connection`]: the attaching process, which gets a [`Client`](crate::agent::stream::Client).
 //!
-//! The socket is in a directory of mode 0700 and has mode 0600; besides, a peer of another user is turned away. A
-//! connection has no queue of its own: it reads the session's log at its pace, and one that takes nothing for
-//! [`server::STALLED`] is cut. With the id of its last item it goes on where it was.
+//! The socket has mode 0600 in a directory of mode 0700; a peer of another user is also rejected. A connection has no
+//! queue of its own: it reads the session's log at its own pace, and is cut if it accepts nothing for
+//! [`server::STALLED`]. A client that sends the id of its last item continues after it.
 
 pub mod connection;
 pub mod lines;
@@ -137,7 +137,7 @@ pub enum FromServer {
 }
 
 impl FromServer {
-    /// What a client gets for a query.
+    /// The answer to a client's query.
     pub fn answered(id: u64, answer: Result<QueryAnswer, QueryError>) -> Self {
         match answer {
             Ok(answer) => Self::Answer { id, answer },
@@ -145,7 +145,7 @@ impl FromServer {
         }
     }
 
-    /// What a client gets for a command.
+    /// The reply to a client's command.
     pub fn decided(id: u64, decided: Result<ItemId, Rejection>) -> Self {
         match decided {
             Ok(after) => Self::Accepted { id, after },
@@ -154,18 +154,18 @@ impl FromServer {
     }
 }
 
-/// Where the socket of a session is: `dir` is the person's directory for sockets.
+/// The path of a session's socket; `dir` is the person's directory for sockets.
 pub fn socket_of(dir: &Path, session: &str) -> PathBuf {
     sockets(dir).join(format!("{session}.sock"))
 }
 
-/// Where its token is.
+/// The path of its token.
 fn token_of(dir: &Path, session: &str) -> PathBuf {
     sockets(dir).join(format!("{session}.token"))
 }
 
 fn sockets(dir: &Path) -> PathBuf {
-    // Another person may have one in a shared temporary directory.
+    // Another person may have a directory of the same name in a shared temporary directory.
     dir.join(format!("sponde.{}", rustix::process::geteuid().as_raw()))
 }
 
@@ -178,7 +178,7 @@ pub fn attachable(dir: &Path) -> Vec<String> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            // A socket that nobody listens on was left by a run that was killed.
+            // A socket without a listener was left by a run that was killed.
             std::os::unix::net::UnixStream::connect(entry.path()).ok()?;
             Some(name.strip_suffix(".sock")?.to_owned())
         })

@@ -1,21 +1,21 @@
-//! What a person sends along with a question and no file has: kept in the workspace, where code can read it.
+//! Attachments to a question that are not files yet: stored in the workspace, where code can read them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::files;
 
-/// Where attachments are, in the workspace.
+/// The directory for attachments, in the workspace.
 const PLACE: &str = ".sponde/attachments";
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 80;
-/// Files of one name.
+/// Maximum files with the same name.
 const MOST: usize = 10_000;
 
-/// Writes `bytes` as a new file of the workspace `directory` and says where. Git does not see it.
+/// Writes `bytes` as a new file of the workspace `directory`, hidden from Git, and returns its path.
 ///
 /// # Errors
-/// What the operating system said. No link is followed.
+/// The operating system's error. Links are not followed.
 pub fn keep(bytes: &[u8], name: &str, directory: &Path) -> io::Result<PathBuf> {
     let place = directory.join(PLACE);
     let ignore = directory.join(".sponde/.gitignore");
@@ -34,7 +34,7 @@ pub fn keep(bytes: &[u8], name: &str, directory: &Path) -> io::Result<PathBuf> {
         };
         let path = place.join(file);
         if std::fs::symlink_metadata(&path).is_ok() {
-            // The same picture in the next question is no new file.
+            // The same picture in the next question reuses the file.
             if files::read(&path, bytes.len() as u64).is_ok_and(|it| it == bytes) {
                 return Ok(path);
             }
@@ -45,7 +45,7 @@ pub fn keep(bytes: &[u8], name: &str, directory: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// A name that is one, and no path.
+/// A plain file name, not a path.
 fn plain(name: &str) -> String {
     let fits = |c: &char| c.is_alphanumeric() || " ._-+()".contains(*c);
     let plain: String = name.chars().filter(fits).take(NAME).collect();

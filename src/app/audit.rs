@@ -1,4 +1,4 @@
-//! The audit logs of sessions: what they begin with, and finding, checking, reading and exporting them.
+//! The audit logs of sessions: their options, and finding, verifying, reading and exporting them.
 //!
 //! Deliberately not here: how a terminal shows them.
 
@@ -18,10 +18,10 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::{Extent, LaunchOptions, Sandbox};
 pub use words::{Tone, words};
 
-/// How a log is exported.
+/// The format of an exported log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// As it is: one JSON object a line, which can be checked again.
+    /// Unchanged: one JSON object per line, which can be verified again.
     JsonLines,
     /// A table.
     Csv,
@@ -32,13 +32,13 @@ pub enum Format {
 pub struct AuditLog {
     /// Its files.
     pub files: AuditFiles,
-    /// Whether it is whole.
+    /// The result of the verification.
     pub verified: Verified,
     /// Its lines up to the first bad one.
     pub lines: Vec<Line>,
 }
 
-/// What is written of the session `id`, whose main kernel starts as `main` says.
+/// The audit options of the session `id`, whose main kernel starts with `main`.
 pub(super) fn options(
     id: &str,
     main: &LaunchOptions,
@@ -71,12 +71,12 @@ fn files(id: &str, context: &Context) -> AuditFiles {
     AuditFiles::of(id, &context.paths.sessions(), &context.paths.state)
 }
 
-/// The log of the session that `wanted` means; of the latest if nothing is named.
+/// The log of the session that `wanted` names; of the latest if it names none.
 ///
 /// # Errors
 /// There is no such session, or it has no log.
 pub fn find(wanted: Option<&str>, context: &Context) -> Result<AuditFiles, Failure> {
-    // Also of a session that is gone but for its log.
+    // This also finds a session of which only the log is left.
     if let Some(id) = wanted.filter(|id| is_name(id)) {
         let files = files(id, context);
         if files.head.exists() || files.log.exists() {
@@ -106,7 +106,7 @@ pub fn find(wanted: Option<&str>, context: &Context) -> Result<AuditFiles, Failu
     )
 }
 
-/// The logs of all sessions of which there is a log or a head, by id.
+/// The logs of all sessions with a log or a head, by id.
 pub fn all(context: &Context) -> Vec<AuditFiles> {
     let mut ids = Vec::new();
     for (dir, end) in [
@@ -127,12 +127,12 @@ pub fn all(context: &Context) -> Vec<AuditFiles> {
     ids.iter().map(|id| files(id, context)).collect()
 }
 
-/// Whether it can be the name of a file, and leads nowhere else.
+/// Whether it is a plain file name that leads to no other directory.
 fn is_name(id: &str) -> bool {
     Path::new(id).file_name().is_some_and(|name| name == id)
 }
 
-/// Reads and checks a log.
+/// Reads and verifies a log.
 ///
 /// # Errors
 /// It cannot be read.
@@ -146,7 +146,7 @@ pub fn read(files: AuditFiles) -> Result<AuditLog, Failure> {
     })
 }
 
-/// Checks a log.
+/// Verifies a log.
 ///
 /// # Errors
 /// It cannot be read.
@@ -159,7 +159,7 @@ pub fn verify(files: &AuditFiles, each: impl FnMut(&Line)) -> Result<Verified, F
     })
 }
 
-/// What a person is told of a log that is not whole.
+/// The failure shown for a log that is not intact.
 pub fn failure(files: &AuditFiles, fault: &Fault) -> Failure {
     let Fault { line, what } = fault;
     Failure::new(
@@ -172,13 +172,13 @@ pub fn failure(files: &AuditFiles, fault: &Fault) -> Failure {
     .details(Some(&files.log.display().to_string()))
 }
 
-/// Writes a log for other programs.
+/// Exports a log for other programs.
 ///
 /// # Errors
-/// Those of reading and writing.
+/// Errors of reading and writing.
 pub fn export(log: &AuditLog, format: Format, mut to: impl Write) -> io::Result<()> {
     match format {
-        // Byte for byte, so that the hashes are still those of the lines.
+        // Byte for byte, so that the hashes still match the lines.
         Format::JsonLines => {
             io::copy(&mut std::fs::File::open(&log.files.log)?, &mut to)?;
         }
@@ -202,7 +202,7 @@ pub fn export(log: &AuditLog, format: Format, mut to: impl Write) -> io::Result<
     to.flush()
 }
 
-/// The kind of a record, and the rest of it.
+/// The kind of a record, and its other fields.
 fn parts(record: &Record) -> (String, Value) {
     let mut value = serde_json::to_value(record).unwrap_or_default();
     let kind = value

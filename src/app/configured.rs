@@ -1,4 +1,4 @@
-//! Every setting with its value and where that comes from: a flag, the environment, a profile, config.toml, or the default.
+//! Every setting with its value and source: a flag, the environment, a profile, config.toml, or the default.
 
 use std::path::PathBuf;
 
@@ -13,30 +13,30 @@ use crate::config::{ConfigError, profile};
 use crate::kernel::sandbox::limits::Limits;
 use crate::session::OutputLimits;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum Source {
-    /// Nobody has said anything.
+    /// The setting is not set anywhere.
     Default,
     /// The file `config.toml`.
     Config {
         /// Its path.
         path: PathBuf,
     },
-    /// The profile that lies over it.
+    /// The profile, which overrides the file.
     Profile {
         /// Its path.
         path: PathBuf,
     },
-    /// A variable of the environment.
+    /// An environment variable.
     Environment {
         /// Its name.
         variable: String,
     },
     /// The command line.
     Flag {
-        /// As it is written there.
+        /// As written on the command line.
         flag: String,
     },
 }
@@ -44,22 +44,22 @@ pub enum Source {
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// As in config.toml, with the dots that lead to it.
+    /// The dotted key in config.toml.
     pub key: String,
-    /// What holds; `null` if nothing does.
+    /// The effective value; `null` if there is none.
     pub value: Value,
-    /// Where it comes from.
+    /// Its source.
     #[serde(flatten)]
     pub source: Source,
-    /// What it means that nothing was said, where a value does not say it.
+    /// Explains an unset value that does not explain itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'static str>,
 }
 
-/// What goes before the files, by the key it goes before.
+/// A value that overrides the files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
-    /// As [`Setting::key`].
+    /// Same as [`Setting::key`].
     pub key: String,
     /// The value.
     pub value: Value,
@@ -67,10 +67,10 @@ pub struct Override {
     pub source: Source,
 }
 
-/// All settings that there are and what is set besides, in the order of the documentation. Values have no secrets.
+/// All known settings and any others that are set, in the order of the documentation. Secrets in values are redacted.
 ///
 /// # Errors
-/// A file that cannot be read any more.
+/// A file that can no longer be read.
 pub fn settings(overrides: &[Override], context: &Context) -> Result<Vec<Setting>, ConfigError> {
     let profile = context.config.profile.as_deref();
     let said = profile::said(&context.paths.config, profile)?;
@@ -112,7 +112,7 @@ pub fn settings(overrides: &[Override], context: &Context) -> Result<Vec<Setting
     Ok(all)
 }
 
-/// Without the secrets of this person.
+/// Redacts this person's secrets.
 fn redacted(value: Value, context: &Context) -> Value {
     match value {
         Value::String(text) => Value::String(context.redactor.all(&text).into_owned()),
@@ -127,7 +127,7 @@ fn redacted(value: Value, context: &Context) -> Value {
     }
 }
 
-/// What holds where nothing is said.
+/// The defaults.
 fn defaults() -> Vec<Setting> {
     let setting = |key: &str, value: Value, note: Option<&'static str>| Setting {
         key: key.to_owned(),
@@ -195,14 +195,14 @@ fn defaults() -> Vec<Setting> {
     ]
 }
 
-/// Seconds of work after which a terminal calls the person who may have gone.
+/// After this many seconds of work, a terminal calls the person, who may have gone.
 pub const NOTIFY_AFTER: u32 = 30;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a table of config.toml knows, as its parser says when it meets something else.
+    /// The known keys of a table in config.toml, from its parser's error about an unknown key.
     fn known_keys(text: &str) -> Vec<String> {
         let error = toml::from_str::<crate::config::Config>(text).unwrap_err();
         let error = error.to_string();

@@ -1,10 +1,10 @@
-//! Containers: a program's session by an id that nobody can guess, with a directory of its own, that is gone when nobody
-//! has used it for a while. What OpenAI's and LibreChat's wires stand on.
+//! Containers: a program's session with an unguessable id and its own directory, removed after some time without use.
+//! The wires of OpenAI and LibreChat are built on them.
 //!
-//! A container is a directory below Sponde's data: `ID/container.json` and `ID/files`, where the code works. What is on
-//! disk is the truth, so containers outlive the server (their variables do not), and several servers can share them. Ids
-//! are checked before they become a path; files are found by an id that is made of their path, never by a path that a
-//! program sends. Code in one container cannot see another: the sandbox shows it its own directory only.
+//! A container is a directory below Sponde's data: `ID/container.json` and `ID/files`, where the code works. The state
+//! on disk is authoritative, so containers outlive the server (their variables do not), and several servers can share
+//! them. Ids are validated before they become a path. Files are found by an id derived from their path, never by a
+//! path that a program sends. Code in one container cannot see another: the sandbox shows it only its own directory.
 
 mod files;
 mod names;
@@ -31,21 +31,21 @@ pub use scratch::Scratch;
 pub use script::{Script, ScriptOutcome};
 pub use stored::StoredFile;
 
-/// Minutes that a container is kept unless told otherwise, and at most.
+/// Minutes that a container is kept by default.
 pub const MINUTES: u32 = 20;
-/// A year.
+/// Maximum minutes: a year.
 pub const MOST_MINUTES: u32 = 525_600;
-/// Seconds that a container's kernel waits for its next use.
+/// Seconds that a container's kernel waits for the next use.
 const KERNEL_WAITS: i64 = 30 * 60;
-/// How often containers are looked for whose time is over.
+/// How often to look for expired containers.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// So many seconds a use may be older than what is on disk.
+/// A use may be this many seconds newer than the time on disk.
 const ROUGHLY: i64 = 15;
-/// Bytes of a record.
+/// Maximum bytes of a record.
 const RECORD: u64 = 4 << 20;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 256;
-/// Files that are remembered as sent by a program.
+/// How many files are remembered as sent by a program.
 const UPLOADED: usize = 10_000;
 const PREFIX: &str = "cntr_";
 
@@ -58,47 +58,47 @@ pub struct Containers {
 struct Shared {
     executor: Executor,
     root: PathBuf,
-    /// Containers at a time.
+    /// Maximum containers at a time.
     most: usize,
     /// Held while a record is changed.
     changing: Mutex<()>,
 }
 
-/// What is known of a container.
+/// The record of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
     /// `cntr_` and 32 hexadecimal digits.
     pub id: String,
-    /// What the program calls it.
+    /// The program's name for it.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
-    /// When it was used last.
+    /// Time of the last use.
     pub used: i64,
-    /// After how many minutes without use it is gone; `None` is never.
+    /// Minutes without use after which it is removed; `None`: never.
     pub minutes: Option<u32>,
-    /// What its code reaches over the network.
+    /// The network that its code can reach.
     #[serde(default)]
     reach: Reach,
-    /// Its files that a program sent, by relative path.
+    /// Relative paths of the files that a program sent.
     uploaded: BTreeSet<String>,
 }
 
-/// What the code of a container reaches over the network.
+/// The network that a container's code can reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reach {
-    /// What the server permits.
+    /// Whatever the server permits.
     #[default]
     Permitted,
-    /// Nothing.
+    /// No network.
     Nothing,
 }
 
-/// Why something could not be done with a container.
+/// Why an operation on a container failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
-    /// It is not there, or its time is over.
+    /// It does not exist, or has expired.
     #[error("there is no container `{0}`: it was deleted, or nobody used it for too long")]
     Unknown(String),
     /// It has no such file.
@@ -109,35 +109,36 @@ pub enum ContainerError {
         /// The id that was sent.
         file: String,
     },
-    /// No file of this id was sent.
+    /// No file with this id was sent.
     #[error("there is no file `{0}`")]
     UnknownStored(String),
-    /// Too many files are kept.
+    /// Too many stored files.
     #[error("there are {0} files, and no more are kept")]
     TooManyFiles(usize),
     /// No file can have this name.
     #[error("`{0}` is not a name for a file")]
     FileName(String),
-    /// There are too many.
+    /// Too many containers.
     #[error("there are {0} containers, and no more are kept at a time")]
     TooMany(usize),
-    /// The disk does not do it.
+    /// The disk operation failed.
     #[error("the container could not be {what}: {error}")]
     Io {
         /// `made`, `read`, `written`, `deleted`.
         what: &'static str,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
-    /// Its session does not open.
+    /// Its session cannot be opened.
     #[error(transparent)]
     Session(#[from] ExecutorError),
 }
 
 impl Containers {
-    /// Those below `root`, at most so many; `root` is made when the first one is. Ends those whose time is over, as long as it lives.
+    /// Containers below `root`, at most `most`; `root` is created with the first one. Removes expired ones until it is
+    /// dropped.
     pub fn new(executor: Executor, root: &Path, most: usize) -> Self {
-        // What cannot be made now is said when the first container is.
+        // A failure here is reported when the first container is created.
         let _ = private_dir(root);
         let shared = Arc::new(Shared {
             executor,
@@ -159,12 +160,13 @@ impl Containers {
         Self { shared }
     }
 
-    /// What runs their code.
+    /// The executor that runs their code.
     pub fn executor(&self) -> &Executor {
         &self.shared.executor
     }
 
-    /// A new one whose code reaches what the server permits. `minutes` is how long it is kept without use; `None` is for ever.
+    /// Creates a container whose code reaches what the server permits. `minutes`: how long it is kept without use;
+    /// `None`: for ever.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -176,7 +178,7 @@ impl Containers {
         self.create_with(name, minutes, Reach::Permitted).await
     }
 
-    /// A new one whose code reaches this.
+    /// Creates a container with this network access.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -218,7 +220,7 @@ impl Containers {
         self.on_disk(move |shared| shared.change(&id, |_| {})).await
     }
 
-    /// All of them, latest first.
+    /// All containers, latest first.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -233,7 +235,7 @@ impl Containers {
         .await
     }
 
-    /// Ends its session and removes its files.
+    /// Ends the container's session and removes its files.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -244,7 +246,7 @@ impl Containers {
         self.remove(id).await
     }
 
-    /// Its session, which is opened if it does not run.
+    /// The container's session, opened if it is not running.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -259,12 +261,12 @@ impl Containers {
         Ok(executor.open(&container.id, opening).await?)
     }
 
-    /// Ends its session, and keeps its files.
+    /// Ends the container's session, and keeps its files.
     pub async fn rest(&self, id: &str) {
         self.shared.executor.forget(id).await;
     }
 
-    /// Ends the kernels of those that nobody uses, and removes those that nobody has used for too long.
+    /// Ends the kernels of unused containers, and removes the expired ones.
     async fn expire(&self) {
         for session in self.shared.executor.list() {
             let id = session.name.clone();
@@ -306,7 +308,7 @@ impl Containers {
         .await
     }
 
-    /// Does what waits for a disk elsewhere.
+    /// Runs blocking disk access on another thread.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> Result<T, ContainerError> + Send + 'static,
@@ -329,7 +331,7 @@ impl Shared {
         self.root.join(id).join("files")
     }
 
-    /// The names of those that are there.
+    /// The ids of the existing containers.
     fn ids(&self) -> Result<Vec<String>, ContainerError> {
         match disk::entries(&self.root) {
             Ok(entries) => Ok(entries
@@ -344,7 +346,7 @@ impl Shared {
 
     fn read_even_over(&self, id: &str) -> Result<Container, ContainerError> {
         let unknown = || ContainerError::Unknown(id.chars().take(NAME).collect());
-        // It becomes a path.
+        // The id becomes a path.
         if !is_id(id) {
             return Err(unknown());
         }
@@ -370,7 +372,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Changes a record, which is a use.
+    /// Changes a record, which counts as a use.
     fn change(
         &self,
         id: &str,
@@ -405,7 +407,7 @@ fn is_id(id: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 32 && digits.chars().all(is_digit))
 }
 
-/// A directory that only this person can look into.
+/// A directory that only this user can read.
 fn private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = std::fs::DirBuilder::new();

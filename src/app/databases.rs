@@ -1,8 +1,9 @@
-//! The databases of a session: a process of ours holds the connections, and code in kernels reaches it by a socket.
+//! The databases of a session: a process of ours holds the connections, and code in kernels reaches it through a
+//! socket.
 //!
-//! Invariants: a URL with a password is in no argument, no variable of a kernel, no file and no log; the process gets it by
-//! its stdin and ends when that closes. A kernel knows the socket and nothing else, so what is read-only stays read-only, and
-//! a kernel without network reaches exactly the databases that the person named (docs/adr/0025).
+//! Invariants: a URL with a password appears in no argument, kernel variable, file or log; the process gets it through
+//! its stdin, and ends when stdin closes. A kernel has only the socket, so read-only access stays read-only, and a
+//! kernel without network reaches exactly the databases that the person named (docs/adr/0025).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::llm::key_command;
 
-/// The modules of the connector, each after those that it needs.
+/// The modules of the connector, each after its dependencies.
 const CONNECTOR: [(&str, &str); 9] = [
     ("base", include_str!("databases/connector/base.py")),
     ("columns", include_str!("databases/connector/columns.py")),
@@ -35,22 +36,22 @@ const CONNECTOR: [(&str, &str); 9] = [
     ("spark", include_str!("databases/connector/spark.py")),
     ("main", include_str!("databases/connector/main.py")),
 ];
-/// How long all databases together may take to tell their schemas.
+/// How long all databases together may take to report their schemas.
 const SCHEMAS: Duration = Duration::from_secs(20);
-/// Bytes of a line with a schema.
+/// Maximum bytes of a line with a schema.
 const LINE: u64 = 8 << 20;
-/// How long a statement may take, and how many rows it may give, unless the configuration says otherwise.
+/// Default limits of a statement: its duration, and its number of rows.
 const SECONDS: f64 = 60.0;
 const ROWS: u64 = 1_000_000;
 
-/// Databases that are open; they are closed when this is dropped.
+/// Open databases; dropping this closes them.
 #[derive(Debug)]
 pub struct Databases {
     /// Their names.
     pub names: Vec<String>,
-    /// What a model is told about them.
+    /// What the model is told about them.
     pub facts: String,
-    /// Variables with URLs, which no kernel gets.
+    /// Variables that contain URLs; no kernel gets them.
     variables: Vec<String>,
     dir: PathBuf,
     stdin: ChildStdin,
@@ -58,7 +59,7 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Where the kernel connects to.
+    /// The socket to which the kernel connects.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("s")
     }
@@ -73,8 +74,8 @@ impl Drop for Databases {
 /// Opens the databases `names` and those that every session has. `None`: there are no databases.
 ///
 /// # Errors
-/// One that is not configured, a URL that cannot be had, or no Python that could speak with them. A server that does not
-/// answer is no error: the model is told.
+/// A database that is not configured, a URL that is not available, or no Python that could connect. A server that does
+/// not answer is no error: the model is told.
 pub async fn open(
     names: &[String],
     kernels: &[&KernelSource],
@@ -150,7 +151,7 @@ pub async fn open(
     Ok(Some(databases))
 }
 
-/// What SQL has in a session with these databases; nothing where nobody could run it.
+/// The SQL settings of a session with these databases; `None` if nothing could run SQL.
 pub fn sql(
     databases: Option<&Databases>,
     kernels: &[&KernelSource],
@@ -166,7 +167,7 @@ pub fn sql(
     (databases.is_some() || has_duckdb).then(|| SqlOptions {
         socket: databases.map(Databases::socket),
         databases: databases.map(|it| it.names.clone()).unwrap_or_default(),
-        // The rest is for Python, and for the frame that comes of it.
+        // The rest is for Python, and for the resulting data frame.
         memory,
         seconds: context.config.sql_timeout.unwrap_or(SQL_TIMEOUT.as_secs()),
     })
@@ -177,7 +178,7 @@ fn python<'a>(kernels: &[&'a KernelSource]) -> Option<&'a KernelSource> {
     kernels.iter().find(is_python).copied()
 }
 
-/// The sandbox with the socket of the databases in it.
+/// The sandbox with the databases' socket visible.
 pub fn visible(databases: Option<&Databases>, mut sandbox: Sandbox) -> Sandbox {
     if let (Some(databases), Sandbox::Confined(confinement)) = (databases, &mut sandbox) {
         confinement.services.push(databases.dir.clone());
@@ -185,7 +186,7 @@ pub fn visible(databases: Option<&Databases>, mut sandbox: Sandbox) -> Sandbox {
     sandbox
 }
 
-/// A kernel that does not get the variables with their URLs.
+/// Removes the variables with database URLs from a kernel's environment.
 pub fn unseen(databases: Option<&Databases>, mut kernel: LaunchOptions) -> LaunchOptions {
     if let Some(databases) = databases {
         kernel
@@ -200,7 +201,7 @@ async fn url(name: &str, database: &Database, context: &Context) -> Result<Strin
     let wrong = |words: String| Failure::usage(format!("the database `{name}`: {words}"));
     let url = match (&database.url, &database.url_env, &database.url_command) {
         (Some(url), None, None) => {
-            // config.toml is copied and shown to others.
+            // People copy config.toml and show it to others.
             if Redactor::default().finds_any(url) {
                 return Err(wrong("its URL in config.toml has a password".to_owned()).hint(
                     "put the URL into a variable and name that with `url-env`, or let a program print it with `url-command`",
@@ -226,13 +227,13 @@ async fn url(name: &str, database: &Database, context: &Context) -> Result<Strin
     Ok(url)
 }
 
-/// The connector as one program: Python's loader knows no modules that are in no file.
+/// The connector as one program, because its modules are not files that Python's loader could find.
 fn connector() -> String {
     let mut program = String::from(
         "import sys, types\nsys.modules['connector'] = types.ModuleType('connector')\n",
     );
     for (name, source) in CONNECTOR {
-        // A string of JSON is one of Python.
+        // A JSON string is also a Python string.
         let source = json!(source);
         let _ = writeln!(
             program,
@@ -249,7 +250,7 @@ fn started(
 ) -> std::io::Result<(Supervised, ChildStdin, ChildStdout)> {
     let mut command = Command::new(python);
     command
-        // Isolated: no file of the working directory is taken for a module.
+        // Isolated mode: no file of the working directory is imported as a module.
         .args(["-I", "-c", &connector()])
         .env_clear()
         .envs(context.paths.environment.variables().iter().cloned())
@@ -266,7 +267,7 @@ fn started(
     Ok((process, stdin, stdout))
 }
 
-/// What the databases say of themselves. One that takes too long says nothing.
+/// The databases' own schema reports. One that takes too long is left out.
 async fn schemas(stdout: ChildStdout, wanted: &[(&str, &Database)]) -> Vec<DatabaseFacts> {
     let mut told: Vec<DatabaseFacts> = Vec::new();
     let mut stdout = BufReader::new(stdout);

@@ -1,4 +1,4 @@
-//! What works on this machine and what is missing, each with what to do: the findings of `sponde doctor`.
+//! Checks what works on this machine and what is missing, with advice for each: the findings of `sponde doctor`.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::llm::detect::{self, ModelSource};
 use crate::llm::endpoint::KeySource;
 use crate::llm::local;
 
-/// What was looked at.
+/// The subject of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -24,19 +24,19 @@ pub enum Subject {
     Sessions,
     /// The private Python environment.
     Python,
-    /// What confines code.
+    /// The confinement of code.
     Sandbox,
-    /// gVisor, where it is there or wanted.
+    /// gVisor, if it is installed or wanted.
     Gvisor,
-    /// What limits a kernel's processes together.
+    /// The common limits of a kernel's processes.
     Limits,
-    /// The kernel that a session would have.
+    /// The kernel that a session would use.
     Kernel,
     /// The models that can be asked.
     Models,
 }
 
-/// How it is.
+/// The state of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -51,11 +51,11 @@ pub enum State {
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The subject.
     pub name: Subject,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// The finding.
     pub words: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -88,7 +88,7 @@ impl Check {
     }
 }
 
-/// Looks at everything: starts the kernel and asks the usual servers for models.
+/// Runs all checks: starts the kernel and asks the usual servers for models.
 pub async fn checks(context: &Context) -> Vec<Check> {
     let models = models(context).await;
     let kernel = kernel(context).await;
@@ -136,7 +136,7 @@ fn python(context: &Context) -> Check {
     }
 }
 
-/// What a model's code may do here, and what enforces that.
+/// What a model's code may do here, and what enforces it.
 fn sandboxed(context: &Context) -> Check {
     const OPEN: &str = "set `sandbox = \"workspace\"` in config.toml, or leave it out";
     const NOTHING: &str = "until then sessions need `--sandbox full`";
@@ -190,7 +190,7 @@ fn sandboxed(context: &Context) -> Check {
     }
 }
 
-/// Whether gVisor works, where it is there or wanted.
+/// Whether gVisor works, if it is installed or wanted.
 fn gvisor(context: &Context) -> Option<Check> {
     let wanted = context.config.sandbox.is_some_and(|choice| choice.gvisor);
     let found = current_dir(context).and_then(|here| sandbox::gvisor(&here, context));
@@ -212,7 +212,7 @@ fn gvisor(context: &Context) -> Option<Check> {
     })
 }
 
-/// Whether a confined kernel's processes are limited together.
+/// Whether the processes of a confined kernel share a limit.
 fn limited(context: &Context) -> Check {
     const HINT: &str = "run Sponde as `systemd-run --user --scope sponde`, or in a container with a cgroup of its own; \
         without it memory is limited for each process, and processes are not for root";
@@ -257,7 +257,7 @@ async fn kernel(context: &Context) -> Check {
     let gateway = far.as_ref().map(RemoteKernels::options);
     let dir = context.paths.sockets.clone();
     let usual = SandboxSettings::default();
-    // What is wrong with it is said by itself; here it is the kernel that counts.
+    // The sandbox has its own check; this one is about the kernel.
     let sandbox = match &gateway {
         None => {
             let sandbox = sandbox::sandbox(&usual, CodeOf::Model, &dir, &[], context);
@@ -298,7 +298,7 @@ async fn kernel(context: &Context) -> Check {
     )
 }
 
-/// Which of the usual libraries the kernel has.
+/// Which of the common libraries the kernel has.
 async fn libraries(kernel: &Kernel) -> String {
     let code = "import importlib.util as _u\nprint(*[n for n in ('pandas', 'matplotlib', 'numpy', 'scipy', 'sklearn', \
                 'seaborn', 'plotly', 'polars') if _u.find_spec(n)])";

@@ -1,8 +1,8 @@
-//! Sessions for programs that bring their own model: opened by name when they are first used, one turn at a time in the
-//! order of asking, every run a cell of a session's notebook like all others.
+//! Sessions for programs that bring their own model. A session is opened by name on its first use; turns run one at a
+//! time in the order of the requests; each run is a cell of the session's notebook like any other.
 //!
-//! All wires that programs speak stand on it (`mcp`, and what `server` has of others): what code may do, what is kept and who
-//! waits for whom is decided here, once. Nothing here knows a wire.
+//! All wires for programs are built on it (`mcp`, and the third-party wires in `server`): permissions, storage and
+//! queueing are decided here, once. Nothing here knows a wire.
 
 mod answering;
 mod result;
@@ -34,9 +34,9 @@ pub use undoing::UndoOutcome;
 pub use variables::Looked;
 pub use workspace::{FileError, FileKind, Workspace, lines_of};
 
-/// Names that are remembered.
+/// How many names are remembered.
 const NAMES: usize = 1000;
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 64;
 /// The session of a caller that names no session.
 pub const DEFAULT: &str = "default";
@@ -54,7 +54,7 @@ struct Shared {
     named: Mutex<BTreeMap<String, Arc<Named>>>,
 }
 
-/// A name, and the session that it means once that was opened.
+/// A name, and its session once that was opened.
 #[derive(Default)]
 struct Named {
     id: tokio::sync::Mutex<Option<String>>,
@@ -62,64 +62,64 @@ struct Named {
     used: Mutex<Option<Instant>>,
 }
 
-/// A session as a program has it.
+/// A session as a program sees it.
 #[derive(Clone)]
 pub struct ProgramSession {
-    /// What the program calls it.
+    /// The program's name for it.
     pub name: String,
     /// The session.
     pub live: Arc<LiveSession>,
-    /// What the program should know of its opening, if it was opened now.
+    /// Notes about its start, if this call opened it.
     pub notes: Vec<String>,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Why something could not be done for a program.
+/// Why a program's request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
-    /// It is no name.
+    /// The name is invalid.
     #[error("`{0}` is not a name for a session")]
     Name(String),
-    /// Another one has it.
+    /// The name is taken.
     #[error("there is already a session `{0}`")]
     Taken(String),
     /// Too many names are in use.
     #[error("{NAMES} sessions with a name run, and there is no room for more")]
     TooMany,
-    /// No session of this name was used.
+    /// No session of this name has been used.
     #[error("there is no session `{name}`; there is {}", known.join(", "))]
     Unknown {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known names.
         known: Vec<String>,
     },
-    /// It was not opened.
+    /// The session could not be opened.
     #[error("the session could not be opened: {0}")]
     NotOpened(#[from] RegistryError),
-    /// Others use it.
+    /// Other clients use the session.
     #[error(
         "the session is busy with what another client runs, and was not free within {seconds} s"
     )]
     Busy {
-        /// How long was waited.
+        /// How long we waited.
         seconds: u64,
     },
-    /// The model cannot be had; the one before stays.
+    /// The model is not available; the previous one stays.
     #[error("the model `{model}` cannot be used: {message}")]
     Model {
-        /// What was asked for.
+        /// The requested model.
         model: String,
-        /// What is in the way.
+        /// The obstacle.
         message: String,
     },
-    /// It does not take the command.
+    /// The session rejected the command.
     #[error(transparent)]
     Rejected(#[from] Rejection),
 }
 
 impl ExecutorError {
-    /// What to do next.
+    /// A hint for the person.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Name(_) => {
@@ -139,27 +139,27 @@ impl ExecutorError {
     }
 }
 
-/// What a session is opened with, beside what all of them have.
+/// Settings of a new session, in addition to the common ones.
 #[derive(Debug, Default)]
 pub struct Opening {
     /// Its main kernel, by name or language.
     pub kernel: Option<String>,
-    /// Where it works, if not in the executor's directory.
+    /// Its directory, if not the executor's.
     pub directory: Option<PathBuf>,
     /// Variables of its environment.
     pub variables: Vec<(String, String)>,
-    /// Whether its code reaches no network, whatever the settings say.
+    /// Whether its code gets no network, whatever the settings say.
     pub is_offline: bool,
 }
 
 impl Executor {
-    /// For sessions of `registry` like those with `settings`, that work in `directory`.
+    /// Sessions of `registry` with `settings`, working in `directory`.
     pub fn new(registry: Registry, settings: SessionSettings, directory: PathBuf) -> Self {
         Self {
             shared: Arc::new(Shared {
                 registry,
                 settings: SessionSettings {
-                    // Code that asks for a line gets it from the program, or an error.
+                    // Code that asks for input gets it from the program, or an error.
                     attended: true,
                     model_at: ModelAt::Wish,
                     judges_clients: true,
@@ -186,14 +186,14 @@ impl Executor {
         &self.shared.directory
     }
 
-    /// The files there, as code in its sessions may use them.
+    /// The files in that directory, with the permissions of the sessions' code.
     pub fn workspace(&self) -> Workspace {
         let settings = &self.shared.settings.sandbox;
         let config = &self.shared.registry.context().config;
         Workspace::new(&self.shared.directory, settings.level.or(config.sandbox))
     }
 
-    /// The session `name`, which is opened if it is not there. One that has ended goes on, without its variables.
+    /// The session `name`, opened if it does not exist. A session that has ended is resumed, without its variables.
     ///
     /// # Errors
     /// [`ExecutorError`].
@@ -201,7 +201,7 @@ impl Executor {
         self.open(name, Opening::default()).await
     }
 
-    /// A new session with a name that none has.
+    /// A new session with an unused name.
     ///
     /// # Errors
     /// [`ExecutorError`].
@@ -220,7 +220,7 @@ impl Executor {
         self.open(&name, opening).await
     }
 
-    /// The session `name`, which is opened with `opening` if it does not run.
+    /// The session `name`, opened with `opening` if it is not running.
     ///
     /// # Errors
     /// [`ExecutorError`].
@@ -248,7 +248,7 @@ impl Executor {
         let (live, notices) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                // Also the next one tries to go on; a name that was never more than one is free again.
+                // The next attempt resumes it too; a name that never had a session becomes free again.
                 id.clone_from(&before);
                 drop(id);
                 if before.is_none() {
@@ -292,7 +292,7 @@ impl Executor {
         }
     }
 
-    /// The session `name` if it runs.
+    /// The session `name` if it is running.
     ///
     /// # Errors
     /// [`ExecutorError::Unknown`].
@@ -310,7 +310,7 @@ impl Executor {
         })
     }
 
-    /// Those that run, by name.
+    /// The running sessions, by name.
     pub fn list(&self) -> Vec<ProgramSession> {
         let named: Vec<(String, Arc<Named>)> = {
             let named = self.names();
@@ -320,7 +320,7 @@ impl Executor {
         };
         let mut running = Vec::new();
         for (name, named) in named {
-            // One that is being opened does not run yet.
+            // A session that is being opened is not running yet.
             let Ok(id) = named.id.try_lock().map(|id| id.clone()) else {
                 continue;
             };
@@ -335,7 +335,7 @@ impl Executor {
         running
     }
 
-    /// Ends the session `name`; its files stay, and the name is free.
+    /// Ends the session `name`; its files stay, and the name becomes free.
     ///
     /// # Errors
     /// [`ExecutorError::Unknown`].
@@ -346,14 +346,14 @@ impl Executor {
         Ok(())
     }
 
-    /// Ends the session `name` if it runs, also one that is being opened, and frees the name; its files stay.
+    /// Ends the session `name` if it is running or being opened, and frees the name; its files stay.
     pub async fn forget(&self, name: &str) {
         let Some(named) = self.names().remove(name) else {
             return;
         };
         let id = named.id.lock().await.take();
         if let Some(id) = id {
-            // One that has just ended is what we want.
+            // If it has just ended, that is what we want.
             let _ = self.shared.registry.end(&id).await;
         }
     }
@@ -382,7 +382,7 @@ impl Executor {
         format!("session-{}", free.unwrap_or(0))
     }
 
-    /// Whole after every change.
+    /// Consistent after every change.
     fn names(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Named>>> {
         let named = self.shared.named.lock();
         named.unwrap_or_else(PoisonError::into_inner)
@@ -390,7 +390,7 @@ impl Executor {
 }
 
 impl ProgramSession {
-    /// A cell as it is now.
+    /// The current state of a cell.
     pub async fn cell(&self, id: &str) -> Option<CodeCell> {
         let id = id.to_owned();
         let look = move |transcript: &Transcript| transcript.code(&id).cloned();
@@ -405,14 +405,14 @@ impl ProgramSession {
         text.await.ok()
     }
 
-    /// The language that its main kernel speaks.
+    /// The language of its main kernel.
     pub fn language(&self) -> &str {
         let main = self.live.kernels.first();
         main.map_or("python", |kernel| &kernel.language)
     }
 }
 
-/// Of the names that nobody holds and whose session has ended, the one that was used least lately.
+/// The least recently used name that has no holder and whose session has ended.
 fn longest_ended(
     names: &BTreeMap<String, Arc<Named>>,
     runs: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! `--existing`: a kernel that somebody else has started.
+//! `--existing`: uses a kernel that another program started.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::KernelSource;
 use crate::kernel::attach::find_connection_file;
 
-/// A kernel that runs, as far as its connection file tells.
+/// A running kernel, as its connection file describes it.
 #[derive(Debug)]
 pub struct Existing {
     /// The connection file.
     pub file: PathBuf,
-    /// The kernelspec that it was started from, or else the one that is named or usual: it tells the language.
+    /// The kernelspec that it was started from, otherwise the named or default one: it determines the language.
     pub kernel: KernelSource,
 }
 
-/// What `--existing` means; `named` is the kernel that the person says it is.
+/// Resolves `--existing`; `named` is the kernel that the person says it is.
 pub fn find(
     wanted: Option<&str>,
     named: Option<&str>,
@@ -42,7 +42,7 @@ pub fn find(
     let said = Some(info.kernel_name.as_str()).filter(|name| !name.is_empty());
     let kernel = match (named, said) {
         (Some(named), _) => kernels::find_kernel(Some(named), context)?,
-        // One that is not installed here is taken for the usual one.
+        // A kernelspec that is not installed here is replaced by the default one.
         (None, said) => {
             kernels::find_kernel(said, context).or_else(|_| kernels::find_kernel(None, context))?
         }

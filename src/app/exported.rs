@@ -1,4 +1,4 @@
-//! A conversation as a file: a notebook, a page, Markdown, a script.
+//! Exports a conversation as a file: a notebook, a page, Markdown, a script.
 
 mod file;
 
@@ -8,7 +8,7 @@ use crate::export::{self, Options};
 use crate::session::{Transcript, notebook};
 pub use file::{cell_page, find, render, write};
 
-/// What it can be.
+/// The formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exported {
     /// nbformat 4.5.
@@ -22,7 +22,7 @@ pub enum Exported {
 }
 
 impl Exported {
-    /// By the ending of a name that we give.
+    /// From a suffix that we use.
     pub fn of_ending(ending: &str) -> Option<Self> {
         match ending {
             "ipynb" => Some(Self::Notebook),
@@ -33,7 +33,7 @@ impl Exported {
         }
     }
 
-    /// By the ending of a file that a person names.
+    /// From the suffix of a file that a person names.
     pub fn of_file(file: &Path) -> Option<Self> {
         let ending = file.extension()?.to_string_lossy().to_lowercase();
         Some(match ending.as_str() {
@@ -44,7 +44,7 @@ impl Exported {
         })
     }
 
-    /// Its type.
+    /// Its MIME type.
     pub fn mime(self) -> &'static str {
         match self {
             Self::Notebook => "application/x-ipynb+json",
@@ -54,7 +54,7 @@ impl Exported {
         }
     }
 
-    /// The text of it. Takes time.
+    /// Renders it. This takes time.
     pub fn render(self, transcript: &Transcript, name: &str) -> String {
         let notebook = notebook::render(transcript);
         let all = Options::default();

@@ -1,5 +1,5 @@
-//! Files of a directory that a session works in: listed and written for front ends. No way leads out of it: paths have no
-//! `..`, and no link is followed, also none that code puts there meanwhile ([`folder`]).
+//! Lists and writes files of a session's directory for front ends. Nothing outside the directory is reachable: paths
+//! have no `..`, and no link is followed, including one that code puts there meanwhile ([`folder`]).
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,10 +9,10 @@ pub use crate::agent::listing::{entries, iso, relative};
 pub use crate::agent::query::{EntryKind, FileEntry};
 use crate::kernel::folder::{self, Folder};
 
-/// Reads a file of at most `most` bytes; a larger one is an error that says how large it is.
+/// Reads a file of at most `most` bytes. For a larger one, the error gives its size.
 ///
 /// # Errors
-/// What the operating system said, or that it is too large.
+/// The operating system's error, or that the file is too large.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = folder::open_file(path)?;
     let length = file.metadata()?.len();
@@ -25,29 +25,29 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// What the operating system said.
+/// The operating system's error.
 pub fn write(to: &Path, bytes: &[u8]) -> io::Result<u64> {
     Writing::begin(to)?.write(bytes)?.end()
 }
 
-/// A file that is not in its place yet; it is gone if it never gets there.
+/// A file that is being written under a temporary name; dropping it unfinished removes it.
 pub struct Writing {
     file: File,
     folder: Folder,
     temporary: PathBuf,
-    /// How much was written.
+    /// Bytes written so far.
     pub bytes: u64,
     is_done: bool,
 }
 
 impl Writing {
-    /// A new file beside `to`, whose directory is made if it is not there.
+    /// Begins a new file next to `to`, and creates the directory of `to` if necessary.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// The operating system's error.
     pub fn begin(to: &Path) -> io::Result<Self> {
         let dir = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
         if folder::open(dir).is_err() {
@@ -69,22 +69,22 @@ impl Writing {
         })
     }
 
-    /// With more bytes.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// The operating system's error.
     pub fn write(mut self, piece: &[u8]) -> io::Result<Self> {
         self.file.write_all(piece)?;
         self.bytes += piece.len() as u64;
         Ok(self)
     }
 
-    /// Puts it in its place; says how many bytes it has.
+    /// Moves the file to its final name; returns its size in bytes.
     ///
     /// # Errors
-    /// What the operating system said.
+    /// The operating system's error.
     pub fn end(mut self) -> io::Result<u64> {
-        // A link in its place is replaced, not followed.
+        // An existing link of that name is replaced, not followed.
         std::fs::rename(&self.temporary, self.folder.file())?;
         self.is_done = true;
         Ok(self.bytes)

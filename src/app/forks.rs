@@ -1,4 +1,4 @@
-//! Another session that begins as one did, up to some cell.
+//! Creates a session that begins like an existing one, up to some cell.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::agent::sessions;
 use crate::agent::store::{Fork, OpenError, Opened};
 use crate::session::notebook;
 
-/// A session that was made.
+/// A new fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forked {
     /// Its id.
@@ -17,24 +17,24 @@ pub struct Forked {
     pub cells: usize,
 }
 
-/// Why there is no fork.
+/// Why a fork failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    /// The session cannot be read, or the new one not written.
+    /// The session cannot be read, or the new one cannot be written.
     #[error(transparent)]
     NotOpened(#[from] OpenError),
     /// There is no such cell.
     #[error("there is no cell `{at}`; the session has {cells}")]
     NoCell {
-        /// What was named.
+        /// The requested cell.
         at: String,
-        /// How many there are.
+        /// How many cells there are.
         cells: usize,
     },
 }
 
-/// Makes a session that begins as `from` did, which may be open; `at` is the last cell that it takes over, by id or number
-/// from 1, and all if it is not said. Reads and writes files: it takes time.
+/// Creates a session that begins like `from`, which may be open. `at` is the last cell to copy, by id or number from
+/// 1; `None` copies all. Reads and writes files, so it takes time.
 ///
 /// # Errors
 /// [`ForkError`].
@@ -55,7 +55,7 @@ pub fn fork(from: &str, at: Option<&str>, context: &Context) -> Result<Forked, F
     Ok(Forked { id, cells })
 }
 
-/// Takes back a fork that nobody can use.
+/// Removes a fork that nobody can use.
 pub fn discard(id: &str, context: &Context) {
     let dir = context.paths.sessions();
     if let Some(found) = sessions::look(&dir, id)
@@ -65,7 +65,7 @@ pub fn discard(id: &str, context: &Context) {
     }
 }
 
-/// How many cells `at` means: that many, or up to and with the one of that id.
+/// The number of cells that `at` means: that many, or those up to and including the cell with that id.
 fn number(dir: &Path, from: &str, at: &str, context: &Context) -> Result<usize, ForkError> {
     let (_, transcript) = Opened::read(dir, from, context.config.limits.resolve())?;
     let cells = notebook::render(&transcript).cells;

@@ -1,4 +1,4 @@
-//! The sessions that are kept: the one that a person means, what is in it, and another one that begins as it did.
+//! The stored sessions: finds the one that a person means, reads it, and forks it.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 use crate::session::notebook;
 
-/// The session that `wanted` means; the latest if nothing is named.
+/// The session that `wanted` names; the latest if it names none.
 ///
 /// # Errors
-/// None is meant, or several are.
+/// It matches no session, or several.
 pub fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Found, Failure> {
     let Some(wanted) = wanted else {
         return all
@@ -29,7 +29,7 @@ pub fn find<'a>(all: &'a [Found], wanted: Option<&str>) -> Result<&'a Found, Fai
     })
 }
 
-/// Why a session could not be opened, as a person sees it.
+/// The failure shown when a session could not be opened.
 pub fn not_opened(error: &OpenError) -> Failure {
     let failure = Failure::new(FailureKind::Failed, error.to_string());
     match error {
@@ -43,7 +43,7 @@ pub fn not_opened(error: &OpenError) -> Failure {
     }
 }
 
-/// A session as its notebook shows it, from the journal if there is one.
+/// A session's notebook, rebuilt from the journal if there is one.
 ///
 /// # Errors
 /// Files that cannot be read.
@@ -68,8 +68,8 @@ pub fn read(found: &Found, context: &Context) -> Result<Notebook, Failure> {
         .notebook)
 }
 
-/// Makes a session that begins as `found` did, up to and with the cell `at`: its number in `sponde sessions show`, or its
-/// id. `None` takes all cells.
+/// Creates a session that begins like `found`, up to and including the cell `at`: its number in `sponde sessions
+/// show`, or its id. `None` copies all cells.
 ///
 /// # Errors
 /// There is no such cell, or the new session cannot be written.
@@ -77,7 +77,7 @@ pub fn fork(found: &Found, at: Option<&str>, context: &Context) -> Result<Forked
     forks::fork(&found.id, at, context).map_err(|error| not_made(&error, &context.paths.sessions()))
 }
 
-/// Why there is no fork. A session that cannot be written goes on in memory; a fork is nothing but what is written.
+/// The failure of a fork. An unwritable session continues in memory, but a fork consists only of its files.
 fn not_made(error: &ForkError, dir: &Path) -> Failure {
     let error = match error {
         ForkError::NotOpened(error) => error,

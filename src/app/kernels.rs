@@ -1,4 +1,4 @@
-//! Which kernels a session has, and how they are started.
+//! Chooses the kernels of a session, and how they are started.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::kernel::{KernelError, KernelSource, LaunchOptions, Sandbox};
 /// How long a kernel may take to start.
 const READY: Duration = Duration::from_mins(1);
 
-/// Kernels of other languages that a session may offer.
+/// Maximum kernels of other languages that a session offers.
 const OTHERS: usize = 8;
 
-/// The main kernel and those of other languages: the named ones, or else the main one and whatever else there is.
+/// The main kernel and those of other languages: the named ones, otherwise the main one and all others that exist.
 pub fn find_kernels(
     of_notebook: Option<KernelSource>,
     usual: Option<&str>,
@@ -71,7 +71,7 @@ pub fn find_kernels(
     Ok((main, others))
 }
 
-/// The kernel that `name` means; python3 if nothing is named.
+/// The kernel that `name` means; python3 by default.
 pub fn find_kernel(name: Option<&str>, context: &Context) -> Result<KernelSource, Failure> {
     let wanted = name.unwrap_or("python3");
     context.paths.kernels().find(wanted).map_err(|error| {
@@ -88,9 +88,9 @@ pub fn find_kernel(name: Option<&str>, context: &Context) -> Result<KernelSource
     })
 }
 
-/// How a kernel is started for this person in `cwd`.
+/// Launch options of a kernel for this person in `cwd`.
 pub fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> LaunchOptions {
-    // What an earlier run left that was killed.
+    // Leftovers of an earlier run that was killed.
     let reaped = reap(&context.paths.sockets);
     if reaped != Reaped::default() {
         tracing::info!(?reaped, "cleaned up after a run that was killed");
@@ -113,7 +113,7 @@ pub fn launch_options(kernel: KernelSource, cwd: PathBuf, context: &Context) -> 
     }
 }
 
-/// A kernel that could not be used, with what its process wrote.
+/// The failure of a kernel that could not be used, with its process's output.
 pub fn kernel_failure(error: &KernelError) -> Failure {
     if let KernelError::Gateway { error, .. } = error {
         return super::remote_kernels::failure(error);

@@ -1,21 +1,21 @@
-//! What a first start needs and this machine does not have.
+//! Finds out what a first start needs that this machine does not have.
 
 use super::{Context, SessionSettings, model};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::discover::DiscoverError;
 
-/// How a kernel is installed, for errors.
+/// How to install a kernel, for errors.
 const KERNEL_HOW: &str =
     "`sponde kernels install python3` makes a kernel with pandas and matplotlib";
 
-/// A question to the person: may what is not here be installed?
+/// A question to the person: may the missing part be installed?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// A kernel, which runs code.
     Kernel,
     /// A model, which writes it.
     Model,
-    /// Neither is here.
+    /// Both are missing.
     Both,
 }
 
@@ -30,7 +30,7 @@ pub async fn look(settings: &SessionSettings, context: &Context) -> Option<Missi
     }
     let kernel = settings.kernels.first().or(context.config.kernel.as_ref());
     let model = settings.model.as_ref().or(context.config.model.as_ref());
-    // A name that is wrong is another mistake.
+    // A wrong name is a different error.
     let no_kernel = matches!(kernel.map(String::as_str), None | Some("python3"))
         && matches!(
             context.paths.kernels().find("python3"),
@@ -45,7 +45,7 @@ pub async fn look(settings: &SessionSettings, context: &Context) -> Option<Missi
     }
 }
 
-/// Both are missing, and nobody wants them installed.
+/// The failure when both are missing and nobody wants them installed.
 pub fn nothing_here() -> Failure {
     Failure::new(
         FailureKind::Kernel,

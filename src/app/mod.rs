@@ -1,8 +1,9 @@
-//! Floor 4, what every front end shares: settings as plain values go in, a running session comes out.
+//! Floor 4, shared by all front ends: takes settings as plain values, and returns a running session.
 //!
-//! Nothing here prints, asks, parses a command line or ends the program. What a person should know is a [`Notice`]; what
-//! a person must decide is a value that a front end shows and answers before it calls on. The environment and the
-//! working directory of the process are read once, at the top, and handed down ([`Environment`](crate::paths::Environment)).
+//! Nothing here prints, asks, parses a command line or ends the program. Messages for a person are [`Notice`]s; a
+//! decision for a person is a value that a front end shows and answers before it continues. The environment and
+//! working directory of the process are read once, at the top, and passed down
+//! ([`Environment`](crate::paths::Environment)).
 
 pub mod answer;
 pub mod attach;
@@ -53,16 +54,16 @@ pub use notice::{Notice, Notify};
 pub use session::Session;
 pub use settings::{Lifetime, ModelAt, SessionSettings};
 
-/// What every part of this floor gets.
+/// The context that every part of this floor gets.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// Directories, and the environment they come from.
     pub paths: Paths,
     /// The configuration file.
     pub config: Config,
-    /// Takes what a person should know.
+    /// Receives messages for a person.
     pub notify: Notify,
-    /// Knows the secrets of this person that no model, log or notebook gets.
+    /// Knows this person's secrets, which no model, log or notebook gets.
     pub redactor: Redactor,
     /// Whether a model may be asked at all.
     pub may_ask: bool,

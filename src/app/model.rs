@@ -1,4 +1,4 @@
-//! Which model answers: what the person named, else what this machine offers.
+//! Chooses the model: the one that the person named, otherwise one that this machine offers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub use listed::{ListedModel, listed};
 pub use local::OwnServer;
 pub use switch::Switchboard;
 
-/// How long a server may take to say what its model can.
+/// How long a server may take to report its model's abilities.
 const INSPECT_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How to get a model, for errors.
@@ -41,28 +41,28 @@ pub const HOW: &str = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, 
 
 /// A model, ready to be asked.
 pub struct Chosen {
-    /// Asks it.
+    /// The provider to ask.
     pub provider: Arc<dyn Provider>,
-    /// Whether it is helped where it forgets.
+    /// Whether the model is reminded of what it forgets.
     pub coaching: Coaching,
-    /// Bytes of a cell's text that it gets.
+    /// How many bytes of a cell's text it gets.
     pub output_budget: usize,
     /// Its system prompt.
     pub system: String,
-    /// The server that runs it, if it is ours.
+    /// The server that runs it, if we started that.
     pub own: Option<OwnServer>,
 }
 
-/// How a model is to be asked.
+/// How to ask a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// How it asks to run code, or what suits it.
+    /// How it asks to run code; `None`: what suits it.
     pub mode: Option<CodeMode>,
     /// The main kernel's language.
     pub language: &'a str,
 }
 
-/// The model that `name` means, else the best one found; `None` if no model is named and no model is found.
+/// The model that `name` means, otherwise the best one found; `None` if no model is named and none is found.
 pub async fn choose(
     name: Option<&str>,
     wanted: &Wanted<'_>,
@@ -108,27 +108,27 @@ pub async fn choose(
     }
 }
 
-/// There is no model.
+/// The failure when there is no model.
 pub fn none() -> Failure {
     Failure::new(FailureKind::Provider, "there is no model to ask").hint(HOW)
 }
 
-/// The key is shown to nobody from now on.
+/// Redacts the key from now on.
 fn learn(endpoint: &Endpoint, context: &Context) {
     if let Some(key) = &endpoint.key {
         context.redactor.add(key.secret.expose());
     }
 }
 
-/// A model to be looked at, rather than talked to.
+/// A model to inspect, rather than to talk to.
 pub struct Target {
-    /// Asks it.
+    /// The provider to ask.
     pub provider: Arc<dyn Provider>,
-    /// The same, with pictures sent whatever is known of it; `None` for a local one.
+    /// The same, but pictures are sent even if it is not known to accept them; `None` for a local one.
     pub seeing: Option<Arc<dyn Provider>>,
-    /// Where it is.
+    /// Its address.
     pub base_url: String,
-    /// The server that runs it, if it is ours.
+    /// The server that runs it, if we started that.
     pub own: Option<OwnServer>,
 }
 
@@ -168,20 +168,20 @@ pub async fn open(name: &str, context: &Context) -> Result<Target, Failure> {
     }
 }
 
-/// Looks variables up, where an empty one is none.
+/// Looks up variables; an empty one counts as unset.
 pub fn variables(context: &Context) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
     let environment = context.paths.environment.clone();
     move |name: &str| environment.get(name).map(str::to_owned)
 }
 
-/// Whether there is a model, although nobody named one.
+/// Whether there is a model although nobody named one.
 pub async fn is_any(context: &Context) -> bool {
     let environment = variables(context);
     let setup = Setup {
         environment: &environment,
         providers: &context.config.providers,
     };
-    // What is quickly known first: servers are asked again when one is chosen.
+    // The fast checks come first: servers are asked again when one is chosen.
     !installed_models(&context.paths.models()).is_empty()
         || !detect::keys(setup).is_empty()
         || matches!(find(&context.paths, setup).await, Ok(Some(_)))
@@ -207,8 +207,8 @@ async fn find(paths: &crate::paths::Paths, setup: Setup<'_>) -> Result<Option<Re
     Ok(installed.first().map(|model| Resolved::Local(model.name())))
 }
 
-/// What only running something tells: the key that a program prints, whether a server has what `name` means, and what it
-/// says of the model.
+/// Fills in what only other programs can tell: the key that a command prints, whether a server has the model `name`,
+/// and what it reports about it.
 async fn complete(
     name: Option<&str>,
     endpoint: &mut Endpoint,
@@ -244,12 +244,12 @@ async fn complete(
     Ok(client)
 }
 
-/// A provider for the model, without any help for small ones.
+/// A provider for the model, without help for small ones.
 fn plain(endpoint: &Endpoint, client: Client, context: &Context) -> Retry {
     retrying(RigProvider::new(endpoint, client, rig_options(context)))
 }
 
-/// How a model is asked, as far as the configuration says.
+/// Options from the configuration.
 fn rig_options(context: &Context) -> RigOptions {
     let mut options = RigOptions::default();
     if let Some(seed) = context.config.seed {
@@ -262,7 +262,7 @@ fn retrying(provider: RigProvider) -> Retry {
     Retry::new(Arc::new(provider), RetryOptions::default())
 }
 
-/// What to tell a person about it.
+/// The failure shown for it.
 pub fn catalog_failure(error: &CatalogError) -> Failure {
     let failure = Failure::new(FailureKind::Usage, error.to_string());
     match error {

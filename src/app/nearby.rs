@@ -1,14 +1,14 @@
-//! The files below a directory that a person may mean, nearest first.
+//! Lists files below a directory that a person may mean, nearest first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// Files that are named, and entries that are looked at.
+/// Maximum files returned, and entries read.
 const MOST: usize = 5000;
 const LOOKED_AT: usize = 50_000;
-/// Directories on the way to a file.
+/// Maximum depth of a file.
 const DEEP: usize = 8;
-/// What programs keep for themselves.
+/// Directories that programs use for themselves.
 const NOT_MEANT: [&str; 5] = [
     "node_modules",
     "target",
@@ -17,7 +17,7 @@ const NOT_MEANT: [&str; 5] = [
     "site-packages",
 ];
 
-/// Paths relative to `dir`; without hidden ones, links are not followed.
+/// Paths relative to `dir`, without hidden ones; links are not followed.
 pub fn files(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut looked_at = 0;

@@ -1,4 +1,4 @@
-//! `--notebook`: a new file, or a notebook that the session continues.
+//! `--notebook`: a new file, or an existing notebook that the session continues.
 
 use std::path::{Path, PathBuf};
 
@@ -13,27 +13,28 @@ use crate::kernel::folder::resolved;
 use crate::session::OutputLimits;
 use crate::session::open::{self, Opened};
 
-/// Where a session's notebook is, and what it has already.
+/// A session's notebook file and its previous content.
 pub struct NotebookFile {
     /// The file.
     pub path: PathBuf,
-    /// The notebook that goes on.
+    /// The notebook that is continued.
     pub old: Option<Old>,
 }
 
-/// A notebook that goes on.
+/// An existing notebook that is continued.
 pub struct Old {
     /// Its conversation.
     pub opened: Opened,
-    /// Its metadata: the kernel.
+    /// Its metadata, which names the kernel.
     metadata: Map<String, Value>,
     /// Its name, for people.
     name: String,
-    /// Whether it has code that ran.
+    /// Whether any of its code has run.
     pub has_run: bool,
 }
 
-/// The notebook of session `id`. What `named` means is read if it is there, else a new one, whose directory is there.
+/// The notebook of session `id`. Reads the file that `named` means if it exists; otherwise makes a new one in an
+/// existing directory.
 pub fn place(
     named: Option<&Path>,
     id: &str,
@@ -42,7 +43,7 @@ pub fn place(
 ) -> Result<NotebookFile, Failure> {
     let Some(path) = named else {
         let dir = context.paths.sessions();
-        // A disk that takes nothing is told when there is something to write: the session goes on in memory.
+        // An unwritable disk is reported at the first write: the session continues in memory.
         let _ = std::fs::create_dir_all(&dir);
         return Ok(NotebookFile {
             path: dir.join(format!("{id}.ipynb")),
@@ -50,7 +51,7 @@ pub fn place(
         });
     };
     let here = context.paths.environment.cwd().unwrap_or(Path::new("/"));
-    // As it is before any code runs: a link that comes later is not followed.
+    // Resolved before any code runs, so that a link made later is not followed.
     let absolute = resolved(&here.join(path));
     if absolute.exists() {
         let old = Some(read(&absolute, path, limits, &context.notify)?);
@@ -113,10 +114,10 @@ fn read(path: &Path, named: &Path, limits: OutputLimits, notify: &Notify) -> Res
     })
 }
 
-/// Reads a notebook's file; `shown` is its name for a person.
+/// Parses a notebook file; `shown` is its name for a person.
 ///
 /// # Errors
-/// It is none.
+/// It is no notebook.
 pub fn parse(bytes: &[u8], shown: &str, notify: &Notify) -> Result<Notebook, Failure> {
     let loaded = Notebook::read(bytes, &mut random_cell_id)
         .map_err(|error| Failure::usage(format!("could not read the notebook `{shown}`: {error}"))
@@ -127,26 +128,26 @@ pub fn parse(bytes: &[u8], shown: &str, notify: &Notify) -> Result<Notebook, Fai
     Ok(loaded.notebook)
 }
 
-/// Whether a file's name says that it is a notebook.
+/// Whether a file has the suffix of a notebook.
 pub fn is_notebook(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 
 impl Old {
-    /// Where its code works: a person's notebook where it lies, as in Jupyter; ours where we are.
+    /// The directory of its code: for a person's notebook its own directory, as in Jupyter; for ours the current one.
     pub fn workdir(&self, path: &Path, cwd: &Path) -> PathBuf {
         let dir = path.parent().filter(|_| self.opened.is_foreign);
         dir.unwrap_or(cwd).to_owned()
     }
 
-    /// The kernel that it names, else one for its language.
+    /// The kernel that the notebook names, otherwise one for its language.
     pub fn kernel(
         &self,
         far: Option<&RemoteKernels>,
         context: &Context,
     ) -> Result<KernelSource, Failure> {
-        // A notebook is somebody's file: what looks like a path in it is not started.
+        // Anyone may have made the notebook: a kernel name that looks like a path is not started.
         let named = self
             .text("kernelspec", "name")
             .filter(|name| !name.contains(['/', '\\']));
@@ -176,7 +177,7 @@ impl Old {
         Ok(kernel)
     }
 
-    /// Its code cannot run in a kernel of another language.
+    /// Rejects a kernel of another language, which cannot run the notebook's code.
     pub fn check_language(&self, kernel: &KernelSource) -> Result<(), Failure> {
         let theirs = &kernel.spec.language;
         if self.text("kernelspec", "name") == Some(&kernel.name) {
@@ -197,7 +198,7 @@ impl Old {
         }
     }
 
-    /// What the model is told before the next question; `told` if the session itself will say what is in the kernel.
+    /// What the model is told before the next question; `told`: the session itself reports what is in the kernel.
     pub fn words(&self, kernel_runs: bool, told: bool) -> String {
         let mut words = if self.opened.is_foreign {
             format!(

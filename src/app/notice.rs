@@ -1,42 +1,42 @@
-//! What a person should know while something is prepared, as values that a front end shows.
+//! Messages for a person during preparation, as values that a front end shows.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Something a person should know.
+/// A message for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// What goes on.
+    /// Progress information.
     Info(String),
-    /// Something is not as the person may expect.
+    /// Something differs from what the person may expect.
     Warning(String),
-    /// A step that another program does has begun.
+    /// Another program began a step.
     StepBegan {
-        /// What it does, in words.
+        /// A description of the step.
         what: String,
     },
     /// The latest line of that program.
     StepOutput {
-        /// As in [`Notice::StepBegan`].
+        /// Same as in [`Notice::StepBegan`].
         what: String,
-        /// Not filtered: it is another program's.
+        /// Unfiltered output of another program.
         line: String,
     },
-    /// The step is over; a failed one is told by the error, too.
+    /// The step has ended; if it failed, there is also an error.
     StepEnded {
-        /// As in [`Notice::StepBegan`].
+        /// Same as in [`Notice::StepBegan`].
         what: String,
         /// Whether it worked.
         done: bool,
     },
 }
 
-/// Takes notices; clones go to the same place.
+/// A receiver of notices; clones share it.
 #[derive(Clone)]
 pub struct Notify(Arc<dyn Fn(Notice) + Send + Sync>);
 
 impl Notify {
-    /// Hands each notice to `show`, which must not block for long.
+    /// Passes each notice to `show`, which must not block for long.
     pub fn new(show: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }

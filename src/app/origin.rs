@@ -1,4 +1,4 @@
-//! Where a session comes from: nothing, the journal of one that is resumed, or a notebook that goes on.
+//! A session's origin: nothing, the journal of a session that is resumed, or a notebook that is continued.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,31 +14,31 @@ use crate::kernel::{Extent, KeptKernelChoice, LaunchOptions, Sandbox};
 use crate::session::OutputLimits;
 use crate::session::journal::{Begin, KernelChoice, RunningKernel, VERSION};
 
-/// How long is waited for a kernel that is busy, where a person can end it.
+/// How long to wait for a busy kernel if a person can stop the wait.
 const AS_LONG_AS_WANTED: Duration = Duration::from_hours(24 * 365);
 
-/// What a session begins with.
+/// The initial state of a session.
 pub struct Origin {
     resumed: Option<Opened>,
     id: String,
-    /// Where its kernels worked.
+    /// The directory of its kernels.
     pub cwd: Option<PathBuf>,
-    /// The main kernel that it had.
+    /// Its previous main kernel.
     pub kernel: Option<String>,
-    /// The model that answered last.
+    /// The model that last answered.
     pub model: Option<String>,
     /// How its kernels were confined.
     pub sandbox: Option<Extent>,
-    /// The databases that it has: those that are named now, and those that it had.
+    /// Its databases: those that are named now, and those that it had.
     pub databases: Vec<String>,
     /// Kernels that were left running.
     kept: Vec<RunningKernel>,
-    /// Whether its kernels go on when it ends.
+    /// Whether its kernels keep running when it ends.
     keep: bool,
 }
 
 impl Origin {
-    /// Of a new session, or of `before`, which goes on where it was.
+    /// For a new session, or for `before`, which is resumed.
     pub fn of(
         before: Option<Opened>,
         settings: &SessionSettings,
@@ -71,7 +71,7 @@ impl Origin {
         })
     }
 
-    /// Where its notebook is, and what that has already if it goes on.
+    /// Its notebook file, with the previous content if it is continued.
     pub fn place(
         &self,
         settings: &SessionSettings,
@@ -92,13 +92,13 @@ impl Origin {
         &self.id
     }
 
-    /// Whether its kernels go on when it ends.
+    /// Whether its kernels keep running when it ends.
     pub fn keeps_kernels(&self) -> bool {
         self.keep
     }
 
-    /// With the kernel that was left running for its language, if there is one. A person who is there can say when they
-    /// have waited long enough for one that is busy. One that may do more than is permitted now is left alone.
+    /// Adopts the kernel that was left running for its language, if there is one. A person at the terminal decides how
+    /// long to wait for a busy one. A kernel with more rights than are permitted now is not adopted.
     pub fn adopting(
         &self,
         mut options: LaunchOptions,
@@ -142,8 +142,8 @@ impl Origin {
         options
     }
 
-    /// The session, whose kernels start as `main` says. `old` is the notebook that goes on, if one does; `may_replay`
-    /// if somebody may want its code to run again.
+    /// Opens the session, with `main` as its launch options. `old` is the notebook that is continued, if any;
+    /// `may_replay`: someone may want its code to run again.
     pub fn open(
         self,
         main: &LaunchOptions,
@@ -186,8 +186,8 @@ impl Origin {
     }
 }
 
-/// The databases that are named now, and those that the session had. Of these, one that is not configured any more is
-/// told: the session goes on without it.
+/// The databases that are named now, and those that the session had. A previous one that is no longer configured is
+/// reported, and the session continues without it.
 fn databases_of(before: &Opened, settings: &SessionSettings, context: &Context) -> Vec<String> {
     let mut names = settings.databases.clone();
     for name in &before.begin.databases {
@@ -203,8 +203,8 @@ fn databases_of(before: &Opened, settings: &SessionSettings, context: &Context) 
     names
 }
 
-/// What the main kernel of a session that was there before is found by: its name, or the environment it was in, if that
-/// name now means another.
+/// How to find the main kernel of a resumed session: by its name, or by its environment if that name now means another
+/// kernel.
 fn kernel_of(before: &Opened, context: &Context) -> String {
     let KernelChoice { name, prefix } = &before.begin.kernel;
     if name.is_empty() {
@@ -218,7 +218,7 @@ fn kernel_of(before: &Opened, context: &Context) -> String {
     }
 }
 
-/// Where a session that was there before goes on.
+/// The directory of a resumed session.
 fn directory_of(before: &Opened, context: &Context) -> Result<PathBuf, Failure> {
     let cwd = &before.begin.cwd;
     if cwd.is_dir() {

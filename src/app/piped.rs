@@ -1,5 +1,5 @@
-//! What is piped into a question: kept as a file of the session, which the model is told about as about files that are
-//! named.
+//! Input piped into a question: stored as a file of the session. The model is told about it like any other file that a
+//! question names.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use super::Notify;
 use crate::error::Failure;
 use crate::kernel::folder::{Folder, make_dirs};
 
-/// What came, in a file of its own until the session is there.
+/// The input, in its own file until the session exists.
 #[derive(Debug, Clone)]
 pub struct Piped {
     path: PathBuf,
@@ -18,7 +18,7 @@ pub struct Piped {
 }
 
 impl Piped {
-    /// What is in the file at `path`, which goes with this. `suffix` suits its kind of data.
+    /// Takes over the file at `path`, which is removed with this. `suffix` matches its kind of data.
     pub fn new(path: PathBuf, bytes: u64, suffix: &'static str) -> Self {
         Self {
             path,
@@ -27,7 +27,7 @@ impl Piped {
         }
     }
 
-    /// Moves it beside the notebook, where it stays as long as the session; says where.
+    /// Moves it next to the notebook, where it stays as long as the session; returns its path.
     ///
     /// # Errors
     /// A directory that cannot be written.
@@ -43,7 +43,8 @@ impl Piped {
         Ok(kept)
     }
 
-    /// Under a name that nothing has: a notebook can go on several times. Code that ran then may have put links there.
+    /// Copies it under an unused name, because a notebook can be continued several times. Code that ran then may have
+    /// put links there.
     fn copy_to(&self, dir: &Path) -> io::Result<PathBuf> {
         let mut from = File::open(&self.path)?;
         make_dirs(dir, 0o777)?;
@@ -81,7 +82,7 @@ mod tests {
         std::fs::write(path("came"), "a,b").unwrap();
         let piped = Piped::new(path("came"), 3, "csv");
         std::fs::create_dir_all(path("n_files")).unwrap();
-        // A link that leads to nothing yet.
+        // A dangling link.
         std::os::unix::fs::symlink(path("outside"), path("n_files/stdin.csv")).unwrap();
         let kept = piped.copy_to(&path("n_files")).unwrap();
         assert_eq!(kept, path("n_files/stdin-2.csv"));

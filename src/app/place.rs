@@ -1,30 +1,30 @@
-//! Where and when a session is: its directory, the day and the time, the directory of its pictures.
+//! The place and time of a session: its directory, the date and time, the directory of its pictures.
 
 use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::error::Failure;
 
-/// The directory the kernel works in.
+/// The directory in which the kernel works.
 ///
 /// # Errors
-/// It is gone, or cannot be read.
+/// It no longer exists, or cannot be read.
 pub fn current_dir(context: &Context) -> Result<PathBuf, Failure> {
     let here = context.paths.environment.cwd().map(Path::to_owned);
     here.ok_or_else(|| Failure::usage("the current directory cannot be used: is it still there?"))
 }
 
-/// The day, as ids of sessions have it.
+/// The date in the format of session ids.
 pub fn today() -> String {
     jiff::Zoned::now().strftime("%Y%m%d").to_string()
 }
 
-/// The time, as journals have it.
+/// The time in the format of journals.
 pub fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-/// Where the plots of a notebook are written as files.
+/// The directory for a notebook's plots.
 pub fn pictures_dir(notebook: &Path) -> PathBuf {
     let stem = notebook
         .file_stem()

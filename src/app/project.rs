@@ -1,5 +1,5 @@
-//! The instructions a session follows: those of the profile, the project's `SPONDE.md` once it is trusted, and a client's. Whether a
-//! file of a project is trusted is decided here for its `.mcp.json` too.
+//! The instructions for a session: those of the profile, of the project's `SPONDE.md` once it is trusted, and of a
+//! client. This module also decides whether a project's `.mcp.json` is trusted.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{Context, SessionSettings};
 use crate::agent::project::{self, Project, Trust, Trusted};
 use crate::agent::prompt::Instructions;
 
-/// What to ask before a session like this starts in `cwd`, as far as nothing was decided yet.
+/// Undecided questions to ask before a session with these settings starts in `cwd`.
 pub fn questions(cwd: &Path, settings: &SessionSettings, context: &Context) -> Vec<TrustQuestion> {
     let trusted = Trusted::in_dir(&context.paths.state);
     let question = |purpose: Purpose| {
@@ -23,7 +23,7 @@ pub fn questions(cwd: &Path, settings: &SessionSettings, context: &Context) -> V
     Purpose::ALL.into_iter().filter_map(question).collect()
 }
 
-/// Remembers what the person said.
+/// Stores the person's decision.
 pub fn decide(question: &TrustQuestion, follow: bool, context: &Context) {
     let trusted = Trusted::in_dir(&context.paths.state);
     if let Err(error) = trusted.decide(&question.project, follow) {
@@ -33,8 +33,8 @@ pub fn decide(question: &TrustQuestion, follow: bool, context: &Context) {
     }
 }
 
-/// What is added to the system prompt for work in `cwd`. A project's file that is not trusted is ignored, with a notice,
-/// unless the settings trust it, or a person has just said yes to it.
+/// Text added to the system prompt for work in `cwd`. An untrusted file of a project is ignored with a notice, unless
+/// the settings trust it or the person has just trusted it.
 pub(super) fn instructions(
     cwd: &Path,
     settings: &SessionSettings,
@@ -60,7 +60,7 @@ pub(super) fn instructions(
     all
 }
 
-/// Those of the project, if they are followed.
+/// The project's instructions, if they are trusted.
 fn of_project(cwd: &Path, settings: &SessionSettings, context: &Context) -> Option<Instructions> {
     let found = trusted(Purpose::Instructions, cwd, settings, context)?;
     Some(Instructions {
@@ -69,7 +69,7 @@ fn of_project(cwd: &Path, settings: &SessionSettings, context: &Context) -> Opti
     })
 }
 
-/// The project's file for this, if it is trusted. Else a notice says why it is not used.
+/// The project's file for this purpose, if it is trusted. Otherwise a notice says why it is not used.
 pub(super) fn trusted(
     purpose: Purpose,
     cwd: &Path,
@@ -104,7 +104,8 @@ pub(super) fn trusted(
     None
 }
 
-/// Whether a file is used whatever it says. Servers never: code in the sandbox could write their file, and they run outside of it.
+/// Whether a file is used whatever its content. Never for servers: code in the sandbox could write their file, and
+/// they run outside the sandbox.
 fn is_trusted_unseen(purpose: Purpose, settings: &SessionSettings) -> bool {
     match purpose {
         Purpose::Instructions => settings.trust_project,

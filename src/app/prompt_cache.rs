@@ -1,4 +1,5 @@
-//! The fixed beginning of a small model's prompt, read once and kept: system prompt and examples.
+//! Caches the fixed beginning of a small model's prompt (system prompt and examples), so that it is processed only
+//! once.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,10 +14,10 @@ use crate::llm::local::{LocalModel, LocalServer};
 use crate::llm::mode::CodeMode;
 use crate::llm::types::{Message, Part, Prompt, Provider, ToolChoice};
 
-/// How long the end of a session may be held up for keeping it.
+/// How long caching may delay the end of a session.
 const KEEP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A beginning that can be kept.
+/// A prompt prefix that can be cached.
 pub(super) struct Beginning {
     dir: PathBuf,
     file: String,
@@ -25,7 +26,7 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// That of `model` asked in `mode`, kept in `dir`.
+    /// The prefix for `model` asked in `mode`, cached in `dir`.
     pub(super) fn of(model: &LocalModel, context: u32, mode: CodeMode, dir: PathBuf) -> Self {
         let mut sum = Sha256::new();
         for part in [
@@ -54,12 +55,13 @@ impl Beginning {
         }
     }
 
-    /// Puts it into the server if it was kept.
+    /// Loads it into the server if it is cached.
     pub(super) async fn recall(&mut self, server: &LocalServer) {
         self.kept = self.dir.join(&self.file).exists() && server.recall_prompt(&self.file).await;
     }
 
-    /// Keeps it, unless it is: the server is asked for it alone, so that no word of the conversation is kept with it.
+    /// Caches it, unless it is cached already. The server is asked for the prefix alone, so no part of the
+    /// conversation is stored.
     pub(super) async fn keep(&self, server: &LocalServer, provider: &Arc<dyn Provider>) {
         if self.kept {
             return;
@@ -82,7 +84,7 @@ impl Beginning {
         let kept = tokio::time::timeout(KEEP_WITHIN, async {
             let mut reply = provider.stream(prompt);
             while reply.next().await.is_some() {}
-            // One beginning is enough: older ones are of other versions or models.
+            // One prefix is enough: older ones belong to other versions or models.
             for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
                 if entry
                     .path()

@@ -1,4 +1,5 @@
-//! Sponde's private Python environment: made with `python3 -m venv`, filled with pip, under the data directory.
+//! Sponde's private Python environment in the data directory: created with `python3 -m venv`, packages installed with
+//! pip.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +9,15 @@ use super::{Context, Notify};
 use crate::error::{Failure, FailureKind};
 use crate::program;
 
-/// The interpreters that are tried, best first.
+/// The interpreters to try, best first.
 const INTERPRETERS: [&str; 2] = ["python3", "python"];
-/// The oldest Python that ipykernel 7 takes.
+/// The oldest Python that ipykernel 7 supports.
 const OLDEST: (u32, u32) = (3, 10);
 
-/// The versions of packages that are known to go together (`kernelspecs/python3/requirements.txt`).
+/// The package versions that are tested together (`kernelspecs/python3/requirements.txt`).
 const LOCK: &str = include_str!("../../kernelspecs/python3/requirements.txt");
 
-/// Makes sure that the environment is there and has `packages`; returns its interpreter.
+/// Makes sure that the environment exists and has `packages`; returns its interpreter.
 pub async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Failure> {
     let env = context.paths.python_env();
     let python = env.join("bin/python");
@@ -31,8 +32,8 @@ pub async fn ensure(packages: &[&str], context: &Context) -> Result<PathBuf, Fai
     Ok(python)
 }
 
-/// Installs packages into the private environment, in the versions of the lock. An index that does not have these is asked
-/// for others.
+/// Installs packages into the private environment, in the locked versions. If the index does not have these, installs
+/// other versions.
 pub(super) async fn add(
     python: &Path,
     packages: &[&str],
@@ -51,7 +52,7 @@ pub(super) async fn add(
     let pinned = [&["-c", &lock], more].concat();
     if let Some((uv, env)) = uv(python, context).await {
         let interpreter = python.to_string_lossy();
-        // A confined kernel cannot keep what Python compiles; a uv.toml here is somebody else's.
+        // A confined kernel cannot store compiled Python files; a uv.toml here may come from anyone.
         let own = [
             "pip",
             "install",
@@ -82,12 +83,12 @@ pub(super) async fn add(
     install(python, packages, more, &context.notify).await
 }
 
-/// Whether pip's words say that a version is not to be had.
+/// Whether pip's output says that a version is not available.
 fn lacks_version(words: &str) -> bool {
     words.contains("No matching distribution found") || words.contains("ResolutionImpossible")
 }
 
-/// Makes sure that the environment of this interpreter, whosever it is, has `packages`.
+/// Makes sure that this interpreter's environment, whoever owns it, has `packages`.
 pub(super) async fn ensure_packages(
     python: &Path,
     packages: &[&str],
@@ -100,7 +101,7 @@ pub(super) async fn ensure_packages(
     install(python, &missing, &[], notify).await
 }
 
-/// Installs `packages` even if they seem to be there.
+/// Installs `packages` even if they seem to be installed.
 pub(super) async fn reinstall(
     python: &Path,
     packages: &[&str],
@@ -138,7 +139,7 @@ async fn make(env: &Path, notify: &Notify) -> Result<(), Failure> {
     .await
 }
 
-/// Prints which of its arguments are not installed, or not in the version that is pinned.
+/// Prints which of its arguments are not installed, or not in the pinned version.
 const MISSING: &str = r"
 import sys, importlib.metadata as m
 for wanted in sys.argv[1:]:
@@ -153,7 +154,7 @@ for wanted in sys.argv[1:]:
         print(wanted)
 ";
 
-/// The packages that the interpreter does not have, or not in the version that is pinned; without asking an index.
+/// The packages that the interpreter does not have in the pinned version; checked without an index.
 async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     if packages.is_empty() {
         return Vec::new();
@@ -168,7 +169,7 @@ async fn missing<'a>(python: &Path, packages: &[&'a str]) -> Vec<&'a str> {
     packages.iter().copied().filter(is_missing).collect()
 }
 
-/// What of pip's configuration uv is told by a variable of its own; what else says where packages come from, only pip knows.
+/// The pip settings for which uv has a variable. Other settings about package sources are only known to pip.
 const SETTINGS: [(&str, &str); 4] = [
     ("index-url", "UV_DEFAULT_INDEX"),
     ("extra-index-url", "UV_INDEX"),
@@ -183,11 +184,12 @@ const ONLY_PIP: [&str; 5] = [
     "config-settings",
 ];
 
-/// The one that pip gets.
+/// The uv version that pip installs.
 const UV: &str = "uv==0.13.9";
 
-/// uv, which needs seconds where pip needs minutes: that on PATH, or that of the private environment, which pip gets there
-/// first. With the variables that tell it what pip is configured to do. `None` where it cannot be had, or could not do the same.
+/// uv, which needs seconds where pip needs minutes: from PATH, or from the private environment, where pip installs it
+/// first. Returned with the variables that correspond to pip's configuration. `None` if uv is not available, or could
+/// not do the same as pip.
 async fn uv(python: &Path, context: &Context) -> Option<(PathBuf, Vec<(String, String)>)> {
     let mut command = tokio::process::Command::new(python);
     command.args(["-I", "-m", "pip", "config", "list"]);
@@ -205,7 +207,7 @@ async fn uv(python: &Path, context: &Context) -> Option<(PathBuf, Vec<(String, S
     Some((own, env))
 }
 
-/// What `pip config list` says, for uv: `global.index-url='https://…'`.
+/// Translates the output of `pip config list` for uv: `global.index-url='https://…'`.
 fn uv_settings(pip: &str) -> Option<Vec<(String, String)>> {
     let mut env = Vec::new();
     for line in pip.lines() {
@@ -224,14 +226,14 @@ fn uv_settings(pip: &str) -> Option<Vec<(String, String)>> {
     Some(env)
 }
 
-/// Installs with pip. `more` are arguments for it.
+/// Installs with pip. `more` are additional arguments.
 pub(super) async fn install(
     python: &Path,
     packages: &[&str],
     more: &[&str],
     notify: &Notify,
 ) -> Result<(), Failure> {
-    // Isolated: nothing of the working directory is taken for a module of pip's.
+    // Isolated mode: no file of the working directory is imported by pip.
     let mut args = vec![
         "-I",
         "-m",

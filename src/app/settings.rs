@@ -1,4 +1,5 @@
-//! What a session is to be, as plain values. A front end fills it in; what is `None` is the configuration's, or usual.
+//! The settings of a session as plain values. A front end fills them in; a `None` field uses the configuration or the
+//! default.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use crate::agent::install::InstallPolicy;
 use crate::config::tools::ToolServers;
 use crate::llm::mode::CodeMode;
 
-/// How a session is to be.
+/// The settings of a session.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct SessionSettings {
@@ -20,80 +21,81 @@ pub struct SessionSettings {
     pub model: Option<String>,
     /// How the model asks to run code.
     pub code_mode: Option<CodeMode>,
-    /// Kernels by name, language or path, the main one first; empty for what the session had or what is usual.
+    /// Kernels by name, language or path, the main one first; if empty, those that the session had, or the default.
     pub kernels: Vec<String>,
-    /// Who answers code that asks for input.
+    /// Who answers input requests of code.
     pub stdin: Option<StdinPolicy>,
-    /// A kernel that runs already: its connection file, a part of its name, or empty for the newest.
+    /// A kernel that is already running: its connection file, a part of its name, or empty for the newest.
     pub existing: Option<String>,
-    /// Whether the kernels go on when the session ends.
+    /// Whether the kernels keep running when the session ends.
     pub keep_kernels: bool,
     /// URL of a Jupyter server that runs the kernels.
     pub gateway: Option<String>,
     /// What code may do.
     pub sandbox: SandboxSettings,
-    /// When packages are installed that code needs.
+    /// When to install packages that code needs.
     pub install: Option<InstallPolicy>,
     /// When a person is asked before the model's code runs.
     pub approval: Option<Approval>,
-    /// Whether the project's instructions are followed although nobody has trusted them.
+    /// Whether the project's instructions are used although nobody has trusted them.
     pub trust_project: bool,
-    /// The project's files that a person has just agreed to.
+    /// The project's files that a person has just trusted.
     pub agreed: Vec<TrustQuestion>,
-    /// What a client adds to the system prompt.
+    /// Text that a client adds to the system prompt.
     pub instructions: Option<String>,
-    /// What the answer has to be.
+    /// The required form of the answer.
     pub answer: Option<AnswerSchema>,
     /// Files that the model is told about, relative to the working directory.
     pub files: Vec<PathBuf>,
-    /// Databases of the configuration that SQL can use, besides those that every session has.
+    /// Databases of the configuration for SQL, in addition to those that every session has.
     pub databases: Vec<String>,
-    /// MCP servers whose tools code can call, besides those of the configuration.
+    /// MCP servers whose tools code can call, in addition to the configured ones.
     pub tool_servers: ToolServers,
-    /// What was piped in: a file of the session that the model is told about.
+    /// Piped input: a file of the session that the model is told about.
     pub piped: Option<Piped>,
-    /// Where the notebook is kept; one that is there goes on.
+    /// The notebook file; an existing one is continued.
     pub notebook: Option<PathBuf>,
-    /// Whether the code of a notebook that goes on runs again first.
+    /// Whether the code of a continued notebook runs again first.
     pub replay: bool,
-    /// How often the model may be asked for one question.
+    /// Limit of model requests per question.
     pub max_steps: Option<u32>,
-    /// Whether the model suggests questions that could follow an answer.
+    /// Whether the model suggests follow-up questions.
     pub follow_ups: bool,
-    /// US dollars that the session may cost.
+    /// Limit of the session's cost in US dollars.
     pub max_cost: Option<f64>,
-    /// Tokens that the session may take, sent and received.
+    /// Limit of the session's tokens, sent and received.
     pub max_tokens: Option<u64>,
-    /// Seconds that a cell of the model may run.
+    /// Time limit of the model's cells in seconds.
     pub cell_timeout: Option<u64>,
-    /// Whether somebody is there who can answer questions.
+    /// Whether someone can answer questions.
     pub attended: bool,
-    /// Whether the session is over with its first answer, or goes on.
+    /// Whether the session ends with its first answer.
     pub lifetime: Lifetime,
     /// When its model is opened.
     pub model_at: ModelAt,
-    /// Whether clients are programs, whose own code the `forbid` rules of config.toml hold for as for a model's.
+    /// Whether the `forbid` rules of config.toml also apply to the clients' own code, because they are programs.
     pub judges_clients: bool,
 }
 
 /// When a session's model is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ModelAt {
-    /// At the start. Without a model the session does not start.
+    /// At the start. Without a model the session fails to start.
     #[default]
     Start,
-    /// At the start, if any is set up. Without one the session runs the person's own code, until somebody sets a model.
+    /// At the start, if one is configured. Otherwise the session only runs the person's own code, until someone sets a
+    /// model.
     IfAny,
-    /// When somebody sets one: a program runs its own code, and no spare kernel waits for it.
+    /// When someone sets one: a program runs its own code, and no spare kernel is started.
     Wish,
 }
 
-/// How long a session is going to be.
+/// The expected length of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Questions follow each other: turns can be taken back, and a spare kernel stands ready.
+    /// Several questions: turns can be undone, and a spare kernel is ready.
     #[default]
     Conversation,
-    /// It is over with its first answer.
+    /// It ends with its first answer.
     OneQuestion,
 }

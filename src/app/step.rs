@@ -1,4 +1,5 @@
-//! One step that another program does: its latest line as notices while it runs, its last lines when it fails.
+//! One step that another program carries out: its latest line is sent as notices while it runs, its last lines are
+//! shown if it fails.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,12 +12,12 @@ use super::{Notice, Notify};
 use crate::error::{Failure, FailureKind};
 use crate::program::output;
 
-/// How many of its last lines are shown when it fails.
+/// How many of its last lines are shown if it fails.
 const LAST_LINES: usize = 15;
-/// How long a program may take that is only asked something.
+/// Time limit of a program that is only queried.
 pub(super) const ASKED_WITHIN: Duration = Duration::from_mins(2);
 
-/// Runs a program; its output is shown when it fails.
+/// Runs a program; its output is shown if it fails.
 ///
 /// # Errors
 /// A failure with its last lines.
@@ -29,7 +30,7 @@ pub(super) async fn run(
     run_with(what, program, args, &[], notify).await
 }
 
-/// The same with more environment variables.
+/// The same with additional environment variables.
 ///
 /// # Errors
 /// A failure with its last lines.
@@ -60,7 +61,7 @@ pub(super) async fn run_with(
             .details(details)
             .hint("the lines above say why: mostly the network, the disk, or a directory that cannot be written")
     };
-    // In our process group: it may take as long as it likes and ask for a password, and Ctrl-C ends it with us.
+    // In our process group: it may take any time and ask for a password, and Ctrl-C ends it together with us.
     let mut child = tokio::process::Command::new(program)
         .args(args)
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -105,7 +106,7 @@ pub(super) async fn run_with(
     if done {
         return Ok(());
     }
-    // Some say on stdout what went wrong.
+    // Some programs print errors on stdout.
     let last: Vec<String> = if said.is_empty() { printed } else { said }.into();
     Err(failed(Some(&last.join("\n"))))
 }
@@ -117,7 +118,7 @@ fn keep(lines: &mut VecDeque<String>, line: String) {
     }
 }
 
-/// Whether a program runs and ends well; what it says is not shown.
+/// Whether a program runs successfully; its output is not shown.
 pub(super) async fn succeeds(program: &Path, args: &[&str]) -> bool {
     let mut command = tokio::process::Command::new(program);
     command.args(args);

@@ -1,9 +1,9 @@
-//! Tenants of a server: each has a key, a directory, sessions and kernels of its own, and knows of no other.
+//! Tenants of a server: each has its own key, directory, sessions and kernels, and cannot see the others.
 //!
-//! The key file is TOML, a table for each tenant. It has digests, so that who reads it cannot use the keys.
+//! The key file is TOML with one table per tenant. It contains digests, so reading it does not reveal the keys.
 //!
-//! Invariants: nothing that a tenant is given leads to another's: neither sessions, nor records, nor directory, nor what
-//! the server's own person set up for themselves (databases, packages that code wishes for).
+//! Invariants: a tenant has no access to sessions, records or directories of another one, or to what the server's own
+//! person set up for themselves (databases, packages that code asks for).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -21,25 +21,25 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::Sandbox;
 use crate::kernel::sandbox::probe::Tier;
 
-/// Bytes that a key file can have.
+/// Maximum bytes of a key file.
 const LARGEST: u64 = 1 << 20;
-/// Characters of a tenant's name.
+/// Maximum characters of a tenant's name.
 const LONGEST_NAME: usize = 40;
 
-/// What a key may be used for.
+/// The permissions of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Look at sessions, notebooks and files.
+    /// View sessions, notebooks and files.
     Read,
-    /// Run code and change files as well.
+    /// Also run code and change files.
     Run,
-    /// Ask a model as well, which costs the server's person money.
+    /// Also ask a model, which costs the server's person money.
     Ask,
 }
 
 impl Scope {
-    /// As in the key file.
+    /// The name in the key file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -49,12 +49,12 @@ impl Scope {
     }
 }
 
-/// A tenant, as the key file says.
+/// A tenant, from the key file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
     /// Its name.
     pub name: String,
-    /// SHA-256 of its key, in hexadecimal digits.
+    /// SHA-256 of its key, in hexadecimal.
     pub digest: String,
     entry: Entry,
 }
@@ -66,13 +66,13 @@ struct Entry {
     key: String,
     #[serde(default = "everything")]
     scope: Scope,
-    /// Where its sessions work; relative to the server's directory, by default its name.
+    /// The directory of its sessions; relative to the server's directory. Defaults to its name.
     directory: Option<PathBuf>,
-    /// Sessions at a time.
+    /// Maximum sessions at a time.
     max_sessions: Option<usize>,
-    /// US dollars that one of its sessions may cost.
+    /// Limit of the cost of one session in US dollars.
     max_cost: Option<f64>,
-    /// Databases of config.toml that its sessions have.
+    /// Databases of config.toml that its sessions get.
     #[serde(default)]
     databases: Vec<DatabaseName>,
 }
@@ -82,20 +82,20 @@ fn everything() -> Scope {
 }
 
 impl Tenant {
-    /// What its key may be used for.
+    /// The permissions of its key.
     pub fn scope(&self) -> Scope {
         self.entry.scope
     }
 
-    /// Sessions that it may have at a time, if the file says so.
+    /// Maximum sessions at a time, if the file sets it.
     pub fn max_sessions(&self) -> Option<usize> {
         self.entry.max_sessions
     }
 
-    /// The directory of its sessions, which is made if it is not there, without links. `root` is the server's.
+    /// The directory of its sessions, without links; created if necessary. `root` is the server's directory.
     ///
     /// # Errors
-    /// It cannot be made or used.
+    /// It cannot be created or used.
     pub fn directory(&self, root: &Path) -> Result<PathBuf, Failure> {
         let named = self.entry.directory.as_deref();
         let directory = root.join(named.unwrap_or(Path::new(&self.name)));
@@ -112,17 +112,17 @@ impl Tenant {
         })
     }
 
-    /// The server's context with what is the tenant's own.
+    /// The server's context with the tenant's own settings.
     ///
     /// # Errors
-    /// A database that the key file names is not in config.toml.
+    /// The key file names a database that is not in config.toml.
     pub fn context(&self, server: &Context) -> Result<Context, Failure> {
         let mut context = server.clone();
         context.may_ask = self.entry.scope == Scope::Ask;
         let below = Path::new("tenants").join(&self.name);
         context.paths.data = server.paths.data.join(&below);
         context.paths.state = server.paths.state.join(&below);
-        // Programs that run unconfined, with keys of the server's own person.
+        // MCP servers run unconfined, with keys of the server's own person.
         context.config.mcp.clear();
         let all = std::mem::take(&mut context.config.databases);
         for name in &self.entry.databases {
@@ -143,7 +143,7 @@ impl Tenant {
     /// Settings of its sessions.
     pub fn settings(&self, server: &SessionSettings) -> SessionSettings {
         let mut settings = server.clone();
-        // What one tenant's code wishes for is not put where another's code finds it.
+        // Packages that one tenant's code asks for are not installed where another one's code would find them.
         settings.install = Some(InstallPolicy::Never);
         let costs = [settings.max_cost, self.entry.max_cost];
         settings.max_cost = costs.into_iter().flatten().reduce(f64::min);
@@ -154,7 +154,7 @@ impl Tenant {
 /// The tenants in `file`.
 ///
 /// # Errors
-/// The file cannot be read, others may write to it, or it is not as it has to be.
+/// The file cannot be read, is writable by others, or is invalid.
 pub fn read(file: &Path) -> Result<Vec<Tenant>, Failure> {
     let shown = file.display();
     let failed = |error: io::Error| {
@@ -210,7 +210,7 @@ fn parse(text: &str) -> Result<Vec<Tenant>, String> {
     Ok(tenants)
 }
 
-/// A name becomes a directory.
+/// The name becomes a directory.
 fn check_name(name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_good) {
@@ -221,10 +221,11 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives `name` a key in `file`, which is made if it is not there. Returns the key: nobody can read it from the file.
+/// Creates a key for `name` in `file`, which is created if necessary. Returns the key, which cannot be read from the
+/// file.
 ///
 /// # Errors
-/// The file is not as it has to be, cannot be written, or has a tenant of that name.
+/// The file is invalid, cannot be written, or already has a tenant of that name.
 pub fn add(file: &Path, name: &str, scope: Scope) -> Result<String, Failure> {
     check_name(name).map_err(Failure::usage)?;
     if file.exists() && read(file)?.iter().any(|tenant| tenant.name == name) {
@@ -256,7 +257,7 @@ pub fn add(file: &Path, name: &str, scope: Scope) -> Result<String, Failure> {
     Ok(key)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// SHA-256 in hexadecimal.
 pub fn digest(key: &str) -> String {
     use std::fmt::Write as _;
     let digest = Sha256::digest(key);
@@ -266,10 +267,10 @@ pub fn digest(key: &str) -> String {
     })
 }
 
-/// Tenants' directories hide nothing from each other if one is in another.
+/// Checks that no tenant's directory contains another's, because nothing in it would be hidden.
 ///
 /// # Errors
-/// Which ones are.
+/// The directories that are nested.
 pub fn check_apart(directories: &[(String, PathBuf)]) -> Result<(), Failure> {
     for (n, (name, one)) in directories.iter().enumerate() {
         let mut others = directories.iter().skip(n + 1);
@@ -284,10 +285,10 @@ pub fn check_apart(directories: &[(String, PathBuf)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Code of tenants has to be confined so that it reaches neither files nor processes of others.
+/// Checks that tenants' code is confined so that it cannot reach files or processes of others.
 ///
 /// # Errors
-/// It would not be.
+/// It would not be confined.
 pub async fn check_confined(
     settings: &SessionSettings,
     directory: &Path,

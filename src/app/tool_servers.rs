@@ -1,12 +1,12 @@
-//! MCP servers of the configuration, of a project and of an editor, whose tools are functions of the Python kernel:
+//! MCP servers of the configuration, of a project and of an editor, whose tools are functions in the Python kernel:
 //! `from sponde.tools import NAME`.
 //!
-//! We talk to the servers. A kernel knows a unix socket and a module that speaks to it, so calls work in a kernel
-//! without network, and keys of servers are in no variable, file or message of a kernel. A server is reached with its first call and
-//! ends with the session. What it answers is data for the code that called it, of bounded size.
+//! This process talks to the servers. A kernel has only a unix socket and a module that uses it, so calls work in a
+//! kernel without network, and the servers' keys are in no variable, file or message of a kernel. A server is started
+//! on its first call and ends with the session. Its result is data of bounded size for the code that called it.
 //!
-//! Invariant: a tool is called only while a cell runs that a person wrote, or that was judged as code that calls tools
-//! (`agent::tool_calls`, docs/approvals.md); each call is in the audit log.
+//! Invariant: a tool is called only while a cell is running that a person wrote, or that was judged as code that calls
+//! tools (`agent::tool_calls`, docs/approvals.md); each call is in the audit log.
 
 mod events;
 mod http;
@@ -28,26 +28,26 @@ use crate::kernel::{KernelSource, LaunchOptions, Redactor, Sandbox, folder};
 use crate::task::{self, Task};
 use server::Server;
 
-/// What code imports; it speaks to the socket.
+/// The module that code imports; it uses the socket.
 const MODULE: &str = include_str!("tool_servers/tools.py");
-/// Lets another package of this name be beside ours.
+/// Allows another package with this name next to ours.
 const PACKAGE: &str = include_str!("tool_servers/package.py");
 
-/// The servers of a session; they end when this is dropped.
+/// The servers of a session; dropping this ends them.
 pub struct ToolServers {
-    /// What a model is told about them.
+    /// What the model is told about them.
     facts: String,
-    /// Variables with keys, which no kernel gets.
+    /// Variables with keys; no kernel gets them.
     variables: Vec<String>,
     dir: PathBuf,
     calls: ToolCalls,
     _listening: Task,
 }
 
-/// What the requests of kernels need.
+/// The state for requests of kernels.
 struct Shared {
     servers: BTreeMap<String, Server>,
-    /// What the session lets its cells call.
+    /// The session's permissions for its cells' calls.
     calls: ToolCalls,
 }
 
@@ -57,10 +57,11 @@ impl Drop for ToolServers {
     }
 }
 
-/// Prepares the servers for a session with these kernels; `None` if there are no servers, or no Python. What an editor brings goes
-/// before the configuration, and that before the project.
+/// Prepares the servers for a session with these kernels; `None` if there are no servers, or no Python. An editor's
+/// servers override the configuration, which overrides the project.
 ///
 /// # Errors
+/// The directory for the socket cannot be created.
 /// The place of the socket cannot be made.
 pub fn open(
     settings: &SessionSettings,
@@ -114,7 +115,7 @@ pub fn open(
     }))
 }
 
-/// What a model is told about them, behind what else is `known`.
+/// Appends what the model is told about them to `known`.
 pub fn told(known: &str, tools: Option<&ToolServers>) -> String {
     match tools {
         None => known.to_owned(),
@@ -123,7 +124,7 @@ pub fn told(known: &str, tools: Option<&ToolServers>) -> String {
     }
 }
 
-/// The sandbox with the socket in it.
+/// The sandbox with the socket visible.
 pub fn visible(tools: Option<&ToolServers>, mut sandbox: Sandbox) -> Sandbox {
     if let (Some(tools), Sandbox::Confined(confinement)) = (tools, &mut sandbox) {
         confinement.services.push(tools.dir.clone());
@@ -131,7 +132,7 @@ pub fn visible(tools: Option<&ToolServers>, mut sandbox: Sandbox) -> Sandbox {
     sandbox
 }
 
-/// A kernel that finds the module, and does not get the variables with keys.
+/// Makes the module importable in a kernel, and removes the variables with keys.
 pub fn importable(tools: Option<&ToolServers>, mut kernel: LaunchOptions) -> LaunchOptions {
     let Some(tools) = tools else {
         return kernel;
@@ -149,13 +150,13 @@ pub fn importable(tools: Option<&ToolServers>, mut kernel: LaunchOptions) -> Lau
 }
 
 impl ToolServers {
-    /// What the session and its tools share.
+    /// The state that the session and its tools share.
     pub fn calls(&self) -> ToolCalls {
         self.calls.clone()
     }
 }
 
-/// Keys that stand in a configuration or come from another program are shown to nobody from now on.
+/// Redacts keys that are in a configuration or come from another program.
 fn hide(servers: &config::ToolServers, context: &Context) {
     for (name, variable) in servers.values().flat_map(|it| it.reached.variables()) {
         if let Variable::Plain(value) = variable {
@@ -163,7 +164,7 @@ fn hide(servers: &config::ToolServers, context: &Context) {
                 || !Redactor::of([(name.as_str(), value.as_str())]).is_empty();
             if is_secret {
                 context.redactor.add(value);
-                // Without `Bearer`.
+                // Also without `Bearer`.
                 context
                     .redactor
                     .add(value.rsplit(' ').next().unwrap_or(value));
@@ -172,7 +173,7 @@ fn hide(servers: &config::ToolServers, context: &Context) {
     }
 }
 
-/// The directory with the module.
+/// Creates the directory with the module.
 fn prepare(dir: &Path, names: &[&str]) -> std::io::Result<()> {
     let package = dir.join("sponde");
     folder::make_dir(dir, 0o700)?;

@@ -1,18 +1,18 @@
-//! Whether a file of a project may be used: the question to a person.
+//! The question to a person whether a project's file may be used.
 
 use crate::agent::project::{FILE, Project, SERVERS};
 
-/// A question to the person: may this be used, now and whenever the file says just this? Answered by
+/// Asks the person to allow a file now, and as long as its content is unchanged. Answered with
 /// [`super::project::decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustQuestion {
-    /// What the file is for.
+    /// The purpose of the file.
     pub purpose: Purpose,
-    /// The file and what it says, which must be shown before anybody answers.
+    /// The file and its content, which must be shown before anyone answers.
     pub project: Project,
 }
 
-/// What a file of a project is for.
+/// The purpose of a project's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Instructions to the model.
@@ -22,7 +22,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// All of them, in the order in which a person is asked.
+    /// All purposes, in the order of the questions.
     pub const ALL: [Self; 2] = [Self::Instructions, Self::Servers];
 
     /// The name of the file.
@@ -33,7 +33,7 @@ impl Purpose {
         }
     }
 
-    /// What is in it.
+    /// A description of its content.
     pub(super) fn content(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
@@ -41,7 +41,7 @@ impl Purpose {
         }
     }
 
-    /// How to have it used.
+    /// How to allow its use.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Self::Instructions => "--trust-project follows them",
@@ -49,7 +49,7 @@ impl Purpose {
         }
     }
 
-    /// What is done with that.
+    /// A description of its use.
     pub(super) fn used(self) -> &'static str {
         match self {
             Self::Instructions => "followed",

@@ -1,4 +1,4 @@
-//! What a model is told about the place it works in: directory, kernels with their libraries, files.
+//! Facts for the model about its workspace: directory, kernels with their libraries, files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,33 +8,33 @@ use crate::agent::guidance::Coaching;
 use crate::error::Failure;
 use crate::kernel::{KernelSource, Network, Sandbox};
 
-/// Where a session works, and for whom.
+/// The workspace of a session, and the kind of model.
 pub struct Workspace<'a> {
     /// The kernel's directory.
     pub cwd: &'a Path,
     /// The person's home directory.
     pub home: Option<&'a Path>,
-    /// Whose the kernel is.
+    /// The location of the kernel.
     pub kernel: KernelAt,
-    /// A small model gets only what it needs.
+    /// A small model gets only the facts that it needs.
     pub coaching: Coaching,
     /// Whether the model runs on this machine.
     pub own: bool,
 }
 
-/// Where a kernel is, as far as that says what it can see.
+/// The location of a kernel, which determines what it can see.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KernelAt {
     /// Here, started by us.
     Here,
-    /// Here, with a directory of its own perhaps.
+    /// Here, but perhaps in another directory.
     Running,
     /// On another machine.
     Remote,
 }
 
 impl KernelAt {
-    /// That of a session whose kernel is on another machine, or was running already.
+    /// For a session whose kernel is on another machine (`far`), or was already `running`.
     pub fn of(far: bool, running: bool) -> Self {
         match (far, running) {
             (true, _) => Self::Remote,
@@ -44,11 +44,11 @@ impl KernelAt {
     }
 }
 
-/// The words about `files`, named `here`, as seen from the kernel's directory `cwd`, with lines that load them in its
-/// language.
+/// Describes `files`, which are named relative to `here`, as seen from the kernel's directory `cwd`, with code in its
+/// language that loads them.
 ///
 /// # Errors
-/// One that cannot be read.
+/// A file that cannot be read.
 pub fn described(
     files: &[PathBuf],
     here: &Path,
@@ -61,7 +61,7 @@ pub fn described(
         .map_err(|(path, error)| Failure::usage(format!("could not read `{path}`: {error}")))
 }
 
-/// Those of them that the kernel is asked about, for only a library can read them.
+/// The files that only a library can read, so the kernel is asked about them.
 pub fn unread(
     files: &[PathBuf],
     addresses: &[String],
@@ -79,14 +79,14 @@ pub fn unread(
     unread
 }
 
-/// The words about files, and those about what is at `addresses`.
+/// Appends text about the content at `addresses` to the text about files.
 pub fn with_addresses(words: String, addresses: &[String]) -> String {
     let files = (!words.is_empty()).then_some(words).into_iter();
     let named = addresses.iter().map(|it| url::named(it));
     files.chain(named).collect::<Vec<_>>().join("\n")
 }
 
-/// What is at an address is fetched by the kernel.
+/// Checks that the kernel can fetch from an address.
 ///
 /// # Errors
 /// Its sandbox has no network.
@@ -102,7 +102,7 @@ pub fn reaches(address: &str, sandbox: &Sandbox) -> Result<(), Failure> {
 }
 
 impl Workspace<'_> {
-    /// The words about it, with those about the files that were `named`, if any were, and about the `databases`.
+    /// All facts, including those about the `named` files, if any, and the `databases`.
     pub fn facts(
         &self,
         named: String,
@@ -113,12 +113,12 @@ impl Workspace<'_> {
         if self.kernel == KernelAt::Here && self.coaching == Coaching::Off {
             all.push(facts::workspace(self.cwd, self.home, kernels));
         }
-        // What is here says nothing about there.
+        // Files here say nothing about a remote machine.
         if named.is_empty() && self.kernel != KernelAt::Remote {
             all.extend(facts::directory(self.cwd));
             if self.own {
                 let tables = facts::tables(self.cwd);
-                // One that cannot be read was not asked for.
+                // Nobody asked for a file that cannot be read.
                 all.extend(
                     (kernels.first())
                         .and_then(|main| described(&tables, self.cwd, self.cwd, main).ok()),
@@ -155,7 +155,7 @@ mod tests {
         workspace.facts(String::new(), "", &[]).unwrap()
     }
 
-    /// Without `-f` too, anyone who can put a file into a directory writes into the model's message.
+    /// Even without `-f`, anyone who can put a file into a directory writes into the model's message.
     #[test]
     fn the_facts_have_an_end_that_no_file_name_can_write() {
         let dir = tempfile::tempdir().unwrap();

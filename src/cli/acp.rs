@@ -1,4 +1,5 @@
-//! `sponde acp`: the agent of an editor over stdin and stdout, and the lines that editors need to start it.
+//! `sponde acp`: serves an editor as its agent over stdin and stdout, and prints the settings that editors need to
+//! start it.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::app::{Lifetime, SessionSettings};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 
-/// How long sessions may take to end with the editor.
+/// How long sessions may take to end once the editor has gone.
 const END_WITHIN: Duration = Duration::from_secs(20);
 
 /// Runs it.

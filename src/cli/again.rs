@@ -1,4 +1,5 @@
-//! The last turns of a session that comes back, or that another terminal attaches to, as they were shown when they were new.
+//! Shows the last turns of a resumed session, or of one that another terminal attaches to, as they looked when they
+//! were new.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use crate::session::numbered::CellPlace;
 use crate::session::transcript::{Author, CodeCell};
 use crate::session::{Cell, CellKind, CellStatus, CodeStatus, Transcript};
 
-/// Turns that are shown.
+/// How many turns are shown.
 const TURNS: usize = 3;
-/// Cells of them.
+/// How many of their cells are shown.
 const CELLS: usize = 12;
 
-/// Shows them. `notebook` is where the session is kept. A cell that still runs is left open in `renderer`, and one that waits for a
-/// decision is shown with its question.
+/// Shows the last turns. `notebook` is the session's file. A cell that is still running stays open in `renderer`; a
+/// cell that waits for a decision is shown with its question.
 pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Renderer) {
     let cells = transcript.cells();
     let mut begins = (0..cells.len())
@@ -39,7 +40,7 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
     }
     let main = transcript.kernel().map(|kernel| kernel.language.as_str());
     let main = main.unwrap_or_default();
-    // A kernel that has not started yet is known by the session's first event alone.
+    // A kernel that has not started yet is known only from the session's first event.
     if !main.is_empty() {
         renderer.speaks(main);
     }
@@ -71,7 +72,7 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
     }
 }
 
-/// Whether a person has typed it: a question, or code of their own.
+/// Whether a person typed the cell: a question, or their own code.
 fn begins_turn(cell: &Cell) -> bool {
     match &cell.kind {
         CellKind::User => true,
@@ -84,14 +85,14 @@ fn begins_turn(cell: &Cell) -> bool {
     }
 }
 
-/// What a person has typed.
+/// Shows what a person typed.
 fn echo(text: &str, renderer: &mut Renderer) {
     renderer.end_line();
     let mark = paint(HINT, ">", stderr_colours());
     eprint(&format!("\n{mark} {}\n", filter::plain(text.trim())));
 }
 
-/// Code as it is typed for the kernel of this language; `None` is the main one.
+/// Code as it is typed for the kernel of this language; `None` is the main kernel.
 fn typed(code: &str, language: Option<&str>) -> String {
     match language {
         Some(language) => format!("%%{language} {}", code.trim()),
@@ -99,7 +100,7 @@ fn typed(code: &str, language: Option<&str>) -> String {
     }
 }
 
-/// What was told of a cell.
+/// Rebuilds the events of a cell.
 fn events(cell: &Cell, code: &CodeCell, main: &str, notebook: &Path) -> Vec<EventKind> {
     let id = || cell.id.clone();
     let mut events = Vec::new();
@@ -144,7 +145,7 @@ fn events(cell: &Cell, code: &CodeCell, main: &str, notebook: &Path) -> Vec<Even
     events
 }
 
-/// Between its start and its end, as they are written down.
+/// The recorded time between the cell's start and its end.
 fn ran_for(code: &CodeCell) -> Option<Duration> {
     let time = |text: &Option<String>| text.as_deref()?.parse::<jiff::Timestamp>().ok();
     let (started, finished) = (time(&code.started)?, time(&code.finished)?);

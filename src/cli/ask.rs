@@ -110,7 +110,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     };
     let id = session.id.clone();
     let came_to_nothing = is_failed(&ended) && has_nothing(&session).await;
-    // The kernel may take its time to end; a second Ctrl-C does not wait for it.
+    // The kernel may be slow to end; a second Ctrl-C stops waiting for it.
     tokio::select! {
         _ = tokio::time::timeout(interact::END_WITHIN, session.end()) => {}
         Some(_) = signals.recv() => {}
@@ -123,7 +123,7 @@ pub(super) async fn ask(args: AskArgs, context: &Context) -> Result<Exit, Failur
     Ok(exit)
 }
 
-/// What is asked: the argument, or stdin.
+/// The question: the argument, or stdin.
 fn question(argument: &str) -> Result<String, Failure> {
     let mut text = argument.to_owned();
     if argument == "-" {
@@ -140,7 +140,7 @@ fn question(argument: &str) -> Result<String, Failure> {
     }
 }
 
-/// Whether a question got no answer, for a reason that is not in the session.
+/// Whether a question got no answer for a reason outside the session.
 fn is_failed(ended: &Ended) -> bool {
     let Ended::Turn { end, .. } = ended else {
         return false;
@@ -151,15 +151,15 @@ fn is_failed(ended: &Ended) -> bool {
     )
 }
 
-/// Whether a session has questions and nothing else.
+/// Whether a session has only questions.
 async fn has_nothing(session: &Session) -> bool {
     let is_more = |cell: &Cell| !matches!(cell.kind, CellKind::User | CellKind::Note);
     let look = move |transcript: &Transcript| !transcript.cells().iter().any(is_more);
     session.agent.handle().look(look).await.unwrap_or(false)
 }
 
-/// Has the notebook's code run again, and prints every event of it if `json`. Ctrl-C ends that and no more. `Some` if the
-/// session ends instead.
+/// Runs the notebook's code again, and prints each event if `json`. Ctrl-C stops only this replay. Returns `Some` if
+/// the session ends instead.
 async fn replay_unwatched(
     agent: &mut View,
     json: bool,
@@ -168,7 +168,7 @@ async fn replay_unwatched(
     loop {
         let command = tokio::select! {
             event = agent.recv() => {
-                // Anyone who asks next is told that it is gone.
+                // The next query reports that the session is gone.
                 let Some(event) = event else { return Ok(None) };
                 print_event(&event, json)?;
                 match event.kind {
@@ -190,7 +190,7 @@ async fn replay_unwatched(
     }
 }
 
-/// Prints an event as a line of JSON, if `json`.
+/// Prints an event as a line of JSON if `json`.
 fn print_event(event: &Event, json: bool) -> Result<(), Failure> {
     if !json {
         return Ok(());
@@ -199,8 +199,8 @@ fn print_event(event: &Event, json: bool) -> Result<(), Failure> {
     print(&format!("{line}\n"))
 }
 
-/// A turn that no person follows; prints every event if `json`. Nobody is there to approve code, so what needs it is
-/// declined.
+/// Runs a turn that no person follows; prints each event if `json`. Nobody can approve code, so code that needs
+/// approval is declined.
 async fn unwatched(agent: &mut View, json: bool, signals: &mut mpsc::Receiver<Ask>) -> Ended {
     loop {
         tokio::select! {
@@ -268,7 +268,7 @@ fn outcome(ended: Ended, interactive: bool) -> Result<Exit, Failure> {
     }
 }
 
-/// What a program ends with after a turn that ended so.
+/// The exit code for a turn that ended this way.
 pub(super) fn exit_of(end: &TurnEnd) -> Exit {
     match end {
         TurnEnd::Done | TurnEnd::Planned => Exit::Done,
@@ -283,7 +283,7 @@ pub(super) fn exit_of(end: &TurnEnd) -> Exit {
     }
 }
 
-/// Code needed approval where nobody can be asked.
+/// The failure when code needed approval and nobody could be asked.
 pub(super) fn nobody_to_approve() -> Failure {
     Failure::new(
         FailureKind::Approval,

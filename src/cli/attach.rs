@@ -1,5 +1,5 @@
-//! `sponde attach`: another terminal on a session that runs, with all that its first terminal can do but end it and go on
-//! with another one.
+//! `sponde attach`: attaches another terminal to a running session. It can do everything that the first terminal can,
+//! except end the session or switch to another one.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -24,14 +24,14 @@ use crate::app::attach::{self, AttachError, FromClient, FromServer};
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 
-/// Queries of a program that may wait.
+/// How many of a program's queries may wait.
 const WAITING: usize = 64;
 
 /// Runs it.
 pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, Failure> {
     let interactive = std::io::stdin().is_terminal();
     if !interactive && !args.json {
-        // Its silence would be taken for an answer.
+        // Silence of this client would be taken for an answer.
         return Err(
             Failure::usage("attaching needs a person at a terminal").hint(
                 "a program uses --json: items are lines of stdout, commands and queries lines of stdin (docs/events.md)",
@@ -89,7 +89,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
         }
     }
     if front.view.is_in_turn() {
-        // What it was doing when we came is shown to its end first.
+        // The turn that was running when we attached is shown to its end first.
         if let Some(exit) = after_turn(front.turn().await) {
             return Ok(end(exit));
         }
@@ -98,7 +98,7 @@ pub(super) async fn attach(args: AttachArgs, context: &Context) -> Result<Exit, 
     Ok(end(exit))
 }
 
-/// Whether this terminal ends with a turn: only if the session did, or the person wants it.
+/// Whether this terminal ends after a turn: only if the session ended, or the person wants it.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "as every end of a turn is passed"
@@ -114,14 +114,15 @@ fn after_turn(ended: Ended) -> Option<Exit> {
 
 fn end(exit: Exit) -> Exit {
     if exit == Exit::Failed {
-        // The session ended under us, as it may.
+        // The session ended while we were attached, which is normal.
         eprint("the session has ended\n");
         return Exit::Done;
     }
     exit
 }
 
-/// The snapshot, and each item after it, as one line of JSON; commands and queries are lines of stdin, each answered by a line.
+/// Prints the snapshot and each later item as one line of JSON. Commands and queries are lines of stdin; each gets a
+/// line as its answer.
 async fn json_lines(
     snapshot: Option<&Snapshot>,
     mut client: Client,
@@ -163,7 +164,7 @@ async fn json_lines(
             Ok(Some(Err(error))) => FromServer::Unreadable {
                 message: error.to_string(),
             },
-            // The session may go on for long.
+            // The session may run for a long time.
             Ok(None) => {
                 typed = None;
                 continue;
@@ -179,7 +180,7 @@ async fn json_lines(
     }
 }
 
-/// The next line of stdin while there are any.
+/// The next line of stdin, until stdin ends.
 async fn next_line(
     lines: &mut Option<Lines<tokio::io::Stdin>>,
 ) -> std::io::Result<Option<Result<FromClient, serde_json::Error>>> {
@@ -194,7 +195,7 @@ fn print_line(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&format!("{line}\n"))
 }
 
-/// The running session that `wanted` means: its id or the beginning of it; the newest if nothing is named.
+/// The running session that `wanted` names by its id or the beginning of it; the newest if it names none.
 fn find(wanted: Option<&str>, context: &Context) -> Result<String, Failure> {
     let running = attach::attachable(&context.paths.sockets);
     let fits =

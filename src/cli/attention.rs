@@ -1,4 +1,4 @@
-//! What a terminal is told besides what it shows: the title of its window, and that a person who may have gone is wanted.
+//! Signals to the terminal besides its output: the window title, and a call to a person who may have gone.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use crate::agent::EventKind;
 use crate::app::configured::NOTIFY_AFTER;
 use crate::config;
 
-/// Characters of a question in a title.
+/// How many characters of a question a title shows.
 const TITLE: usize = 60;
-/// Keep the title that the window has, and give it back.
+/// Saves the window's title, so that it can be restored.
 const SAVE_TITLE: &str = "\u{1b}[22;2t";
 const RESTORE_TITLE: &str = "\u{1b}[23;2t";
 
-/// How a person is called.
+/// How to call a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
-    /// A notification of the desktop, with words (OSC 9).
+    /// A desktop notification with text (OSC 9).
     Notification,
     /// A bell.
     Bell,
 }
 
-/// Of one chat or question.
+/// The state for one chat or question.
 #[derive(Debug)]
 pub(super) struct Attention {
     call: Option<(Call, Duration)>,
     has_title: bool,
-    /// Whether names of files may be links.
+    /// Whether file names may be links.
     pub(super) links: bool,
     is_titled: bool,
-    /// Since when the person waits.
+    /// When the person began to wait.
     since: Option<Instant>,
 }
 
 impl Attention {
-    /// As the configuration wants it, where stderr is a terminal that can. `titles` if it is a chat.
+    /// Reads the configuration, if stderr is a terminal that supports this. `titles`: this is a chat.
     pub(super) fn of(config: &config::Terminal, titles: bool) -> Self {
         let kind = TerminalKind::of_environment();
         let call = if kind.notifications {
             Call::Notification
         } else {
-            // A multiplexer passes it on, and shows in which window it rang.
+            // A multiplexer passes a bell on, and shows which window rang.
             Call::Bell
         };
         let seconds = config.notify_after.unwrap_or(NOTIFY_AFTER);
@@ -60,7 +60,7 @@ impl Attention {
         }
     }
 
-    /// Names what goes on in the title of the window.
+    /// Shows the current activity in the window's title.
     pub(super) fn name(&mut self, what: &str) {
         if !self.has_title {
             return;
@@ -71,7 +71,7 @@ impl Attention {
         eprint(&format!("\u{1b}]2;sponde: {}\u{1b}\\", in_sequence(what)));
     }
 
-    /// Follows what happens: whatever waits for the person after a long time calls them.
+    /// Follows the events: one that needs the person after a long time calls them.
     pub(super) fn follow(&mut self, event: &EventKind) {
         let words = match event {
             EventKind::ApprovalRequested { .. } => "code waits for your approval",
@@ -101,13 +101,13 @@ impl Attention {
 impl Drop for Attention {
     fn drop(&mut self) {
         if self.is_titled {
-            // Terminals that keep no titles show an empty one, which most of them replace by their own.
+            // A terminal that cannot save titles shows an empty one, which most of them replace with their own.
             eprint(&format!("\u{1b}]2;\u{1b}\\{RESTORE_TITLE}"));
         }
     }
 }
 
-/// What stands in a sequence for a terminal: no control characters, of either kind.
+/// Text that is safe inside a terminal sequence: without C0 or C1 control characters.
 fn in_sequence(text: &str) -> String {
     let text: String = filter::plain(text)
         .chars()

@@ -1,4 +1,4 @@
-//! `sponde audit`: what is in audit logs, and whether they are whole.
+//! `sponde audit`: shows the contents of audit logs, and whether they are intact.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::app::audit::{self, AuditLog, Format, Tone};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 
-/// Characters of a time, without fractions of a second.
+/// Characters of a timestamp without fractions of a second.
 const TIME: usize = 19;
 
 /// Runs it.
@@ -55,7 +55,7 @@ pub(super) fn audit(args: AuditArgs, context: &Context) -> Result<Exit, Failure>
     }
 }
 
-/// A log that is not whole is an error, whatever was to be done with it.
+/// A log that is not intact is an error, whatever the command was.
 fn end(log: &AuditLog) -> Result<Exit, Failure> {
     match &log.verified.fault {
         Some(fault) => Err(audit::failure(&log.files, fault)),
@@ -96,7 +96,7 @@ fn verify_all(context: &Context) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// The lines of a log, in columns.
+/// The lines of a log in columns.
 fn shown(log: &AuditLog, colours: bool) -> String {
     let width = log.lines.len().to_string().len();
     let mut text = String::new();

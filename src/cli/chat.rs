@@ -1,4 +1,5 @@
-//! `sponde`: a chat, line by line. `!code` runs code of one's own in the same kernel, `%%language code` in another.
+//! `sponde`: a chat, line by line. `!code` runs the person's own code in the same kernel, `%%language code` in another
+//! one.
 
 mod ending;
 mod model;
@@ -39,7 +40,7 @@ pub(super) use this_session::ThisSession;
 
 const WELCOME: &str = "Ask in plain words; /help says more, Ctrl-D ends.\n";
 
-/// Runs it. `first` is a question that is asked at once.
+/// Runs it. `first` is a question to ask at once.
 pub(super) async fn chat(
     args: SessionArgs,
     first: Option<String>,
@@ -48,7 +49,7 @@ pub(super) async fn chat(
     Box::pin(go_on(args, None, first, context)).await
 }
 
-/// The same with a session that was there before.
+/// Continues an existing session.
 pub(super) async fn go_on(
     args: SessionArgs,
     resumed: Option<Resumed>,
@@ -120,7 +121,7 @@ pub(super) async fn go_on(
         next,
         ..
     } = front;
-    // From here on Ctrl-C is a signal, whatever was being typed.
+    // From here on, Ctrl-C is a signal whatever was being typed.
     drop(typed);
     let goes_on = matches!(next, Some(Next::Sandbox(_) | Next::Profile(_)));
     if !goes_on {
@@ -137,23 +138,23 @@ pub(super) async fn go_on(
     if !goes_on {
         ending.end(exit)?;
     }
-    // The next one listens itself.
+    // The next session listens for signals itself.
     drop((signals, listening));
     Box::pin(next::go_on(again, next, &id, context)).await
 }
 
-/// Ctrl-C at a question before there is a session: the line of the question ends.
+/// Ctrl-C at a question before there is a session: ends the question's line.
 pub(super) fn given_up() -> Exit {
     eprint("\n");
     Exit::Interrupted
 }
 
-/// Under which others see what this terminal does.
+/// The name under which other clients see this terminal.
 pub(super) fn client_name() -> String {
     format!("terminal {}", std::process::id())
 }
 
-/// Where a person's lines come from, or those of a pipe.
+/// The source of a person's lines, or of a pipe's.
 pub(super) fn typed(
     interactive: bool,
     kernels: Option<KernelLines>,
@@ -175,7 +176,7 @@ pub(super) struct Front {
     pub looker: Looker,
     pub standing: Standing,
     pub session: ThisSession,
-    /// What goes on when the chat ends.
+    /// What follows when the chat ends.
     pub next: Option<Next>,
     /// A question that is asked before any is typed.
     pub first: Option<String>,
@@ -186,7 +187,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Takes one line after another, until the person, the session or `after_turn` ends it.
+    /// Handles one line after another, until the person, the session or `after_turn` ends it.
     pub(super) async fn converse(
         &mut self,
         mut after_turn: impl FnMut(Ended) -> Option<Exit>,
@@ -194,7 +195,7 @@ impl Front {
         loop {
             let line = match self.next_line().await {
                 Ok(Some(line)) => line,
-                // Somebody else does something.
+                // Another client is doing something.
                 Ok(None) => {
                     if self.takes_change().await {
                         continue;
@@ -232,7 +233,7 @@ impl Front {
         }
     }
 
-    /// Does what a line means, as far as it is no turn of the session.
+    /// Does what a line means, unless it is a turn of the session.
     async fn carry_out(&mut self, meaning: LineMeaning) -> Then {
         let (view, renderer, signals) = (&mut self.view, &mut self.renderer, &mut self.signals);
         match meaning {
@@ -286,7 +287,7 @@ impl Front {
                 Some(command) => Then::Turn(command),
                 None => Then::Ask,
             },
-            // The answer of another process comes behind items that somebody has to take.
+            // The answer from another process comes after items that must be read first.
             LineMeaning::Look(wish) => tell(tokio::select! {
                 told = Box::pin(self.looker.look(wish)) => told,
                 () = view.until_over() => Err("the session has ended".to_owned()),
@@ -303,7 +304,7 @@ impl Front {
         }
     }
 
-    /// Shows what comes before a turn. Whether none has begun.
+    /// Shows events that come before a turn. Returns whether no turn has begun.
     async fn takes_change(&mut self) -> bool {
         while let Some(next) = self.view.peek() {
             if let EventKind::ApprovalChanged { approval, .. } = next {
@@ -320,11 +321,11 @@ impl Front {
                 self.renderer.show(&event.kind);
             }
         }
-        // Nothing is there: the session may have ended.
+        // There is no event: the session may have ended.
         self.view.is_live()
     }
 
-    /// The next line that is typed, `None` inside at the end of input; `None` if another client begins a turn.
+    /// The next typed line, with an inner `None` at the end of input; `None` if another client begins a turn.
     async fn next_line(&mut self) -> Result<Option<Option<String>>, Ask> {
         if let Some(question) = self.first.take() {
             let mark = paint(HINT, ">", stderr_colours());
@@ -354,7 +355,7 @@ impl Front {
         Ok(None)
     }
 
-    /// Does what is about the session as it is kept. Returns the code that it leads to.
+    /// Handles a command about the stored session. Returns the agent's command that results, if any.
     async fn with_session(&mut self, wish: SessionWish) -> Option<Command> {
         let (session, view) = (&self.session, &mut self.view);
         let runs =
@@ -408,17 +409,17 @@ impl Front {
     }
 }
 
-/// What comes after a line.
+/// What happens after a line.
 enum Then {
-    /// The next line.
+    /// Asks for the next line.
     Ask,
-    /// A turn that this begins.
+    /// Begins a turn.
     Turn(Command),
-    /// The end.
+    /// Ends the chat.
     End(Exit),
 }
 
-/// Tells what was asked for, or why not.
+/// Prints the requested text, or why there is none.
 fn tell(told: Result<String, String>) -> Then {
     match told {
         Ok(text) => eprint(&text),
@@ -427,7 +428,7 @@ fn tell(told: Result<String, String>) -> Then {
     Then::Ask
 }
 
-/// The session's first event names the model.
+/// Reads the session's first event, which names the model.
 async fn beginning(agent: &mut View, renderer: &mut Renderer) -> Option<String> {
     let event = agent.recv().await?;
     renderer.show(&event.kind);

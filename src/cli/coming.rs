@@ -1,4 +1,4 @@
-//! A session comes back: its kernel is waited for, and what a person wants to do about it is asked.
+//! Resuming a session: waits for its kernel, and asks the person what to do about it.
 
 use std::time::Duration;
 
@@ -16,25 +16,25 @@ use crate::cli::exit::Exit;
 /// How long a kernel may take to handle an interrupt before the person is asked what to do.
 const OBEYS_WITHIN: Duration = Duration::from_secs(3);
 
-/// A session that was there before.
+/// A session that existed before.
 pub(super) struct Resumed {
-    /// It.
+    /// The opened session.
     pub opened: Opened,
     /// Whether its code runs again if its kernel is gone; `None`: not decided yet.
     pub replay: Option<bool>,
 }
 
-/// How a session comes back.
+/// How a session is resumed.
 #[derive(Clone, Copy)]
 pub(super) enum Coming {
-    /// It is a new one.
+    /// It is a new session.
     Not,
-    /// Its code runs again if that is wanted; `None` asks.
+    /// Its code runs again if wanted; `None` asks.
     Back(Option<bool>),
 }
 
 impl Coming {
-    /// The session that goes on, and how.
+    /// Splits off the opened session from how it is resumed.
     pub(super) fn split(resumed: Option<Resumed>) -> (Option<Opened>, Self) {
         match resumed {
             Some(Resumed { opened, replay }) if !opened.transcript.cells().is_empty() => {
@@ -53,8 +53,7 @@ impl Coming {
         }
     }
 
-    /// Waits until the session's kernel is there, and has its code run again if that is wanted. `Some` if it ends
-    /// instead.
+    /// Waits for the session's kernel, and runs its code again if wanted. Returns `Some` if the session ends instead.
     pub(super) async fn back(
         self,
         agent: &mut View,
@@ -93,7 +92,7 @@ impl Coming {
                             (is_busy, asks_at) = (false, None);
                             continue;
                         }
-                        // Nothing that comes could be done.
+                        // No later event could be acted on.
                         EventKind::KernelFailed { .. } if is_busy => return Some(Exit::Kernel),
                         EventKind::SessionRestored { .. } | EventKind::KernelFailed { .. } => return None,
                         _ => continue,
@@ -128,17 +127,17 @@ impl Coming {
     }
 }
 
-/// What to do about a kernel that does not handle.
+/// What to do about a kernel that does not handle an interrupt.
 enum StillBusy {
     Wait,
     Interrupt,
-    /// Go on with a new one.
+    /// Continue with a new kernel.
     New,
-    /// The end of input.
+    /// The input ended.
     Leave,
 }
 
-/// Asks that.
+/// Asks what to do about the busy kernel.
 ///
 /// # Errors
 /// The signal that came instead of an answer.

@@ -1,10 +1,10 @@
-//! What a person is told when the conversation was compacted for the model.
+//! What a person reads when the conversation was compacted for the model.
 
 use std::fmt::Write as _;
 
 use crate::agent::EventKind;
 
-/// How much shorter it is now, what the model no longer reads, and what it keeps.
+/// How much shorter the conversation is now, what the model no longer reads, and what it keeps.
 pub(super) fn words(event: &EventKind) -> Option<String> {
     let EventKind::Compacted {
         tokens_before,
@@ -75,7 +75,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// A number in groups of three.
+/// A number with its digits in groups of three.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What a shell offers for arguments of ours: sessions, kernels, models, levels.
+//! Shell completions for our arguments: sessions, kernels, models, levels.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::app::{Notify, model};
 use crate::kernel::Registry;
 use crate::paths::{Environment, Paths};
 
-/// How long servers on this machine may take to say which models they have.
+/// How long servers on this machine may take to list their models.
 const MODELS_WITHIN: Duration = Duration::from_secs(1);
-/// Characters of a question that are shown beside its session.
+/// How many characters of a question are shown beside its session.
 const SHOWN: usize = 50;
 
-/// The shells there are completions for.
+/// The shells that have completions.
 pub(super) fn shells() -> PossibleValuesParser {
     PossibleValuesParser::new(["bash", "zsh", "fish", "elvish", "powershell", "man"])
 }
@@ -58,7 +58,7 @@ pub(super) fn kernels() -> ArgValueCompleter {
     })
 }
 
-/// Completes a model: what is configured or installed, and what servers on this machine have.
+/// Completes a model: configured, installed, or on a server on this machine.
 pub(super) fn models() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         candidates(typed, &|_| listed_models().unwrap_or_default())
@@ -76,19 +76,19 @@ fn listed_models() -> Option<Vec<String>> {
     Some(listed.into_iter().map(|model| model.name).collect())
 }
 
-/// As that of the program, without a word to the person, who is typing.
+/// The program's context, without messages to the person who is typing.
 fn quiet_context() -> Option<Context> {
     let environment = Environment::of_process();
     let redactor = environment.redactor();
     super::context(None, Paths::of(environment), redactor, Notify::new(|_| {})).ok()
 }
 
-/// Completes what code in a sandbox may do.
+/// Completes a sandbox level.
 pub(super) fn levels() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &|_| words(&LEVELS)))
 }
 
-/// Completes what it reaches over the network; hosts are the person's to know.
+/// Completes a network; hosts are for the person to know.
 pub(super) fn networks() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(typed, &network))
 }
@@ -105,7 +105,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Whole values that `typed` may become, the next entry of a list among them.
+/// Whole values that `typed` may become, including the next entry of a list.
 fn network(typed: &str) -> Vec<String> {
     if !typed.starts_with("allow:") {
         return words(&["off", "allow:", "on"]);
@@ -128,7 +128,7 @@ fn candidates(typed: &OsStr, all: &dyn Fn(&str) -> Vec<String>) -> Vec<Completio
         .collect()
 }
 
-/// Completes nothing: numbers of cells depend on what stands before.
+/// Completes nothing: cell numbers depend on the argument before.
 pub(super) fn cells() -> ArgValueCompleter {
     ArgValueCompleter::new(|_: &OsStr| Vec::new())
 }

@@ -1,5 +1,5 @@
-//! `sponde completions`: the page of the manual, and what makes a shell ask for completions. The shell asks the program
-//! itself, so sessions, models and kernels that are there are offered.
+//! `sponde completions`: prints the manual page, and the script that makes a shell ask for completions. The shell asks
+//! the program itself, so it offers the sessions, models and kernels that exist.
 
 use clap_complete::env::{CompleteEnv, Shells};
 
@@ -8,17 +8,17 @@ use super::print;
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 
-/// The environment variable by which a shell asks.
+/// The environment variable with which a shell asks.
 const ASKS: &str = "COMPLETE";
 
-/// Answers a shell that asks what could stand at the cursor, and ends the program then.
+/// If a shell asks for completions at the cursor, answers it and ends the program.
 pub(super) fn answer() {
     CompleteEnv::with_factory(<super::args::Cli as clap::CommandFactory>::command)
         .var(ASKS)
         .complete();
 }
 
-/// Prints what makes a shell ask.
+/// Prints the script that makes a shell ask.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     if args.shell == "man" {
         print(&manual(args.command.as_deref())?)?;
@@ -39,7 +39,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The page about `command`, or about the program, for `man`.
+/// The manual page of `command`, or of the program, for `man`.
 fn manual(command: Option<&str>) -> Result<String, Failure> {
     let mut about = <super::args::Cli as clap::CommandFactory>::command();
     about.build();

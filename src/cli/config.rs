@@ -1,4 +1,4 @@
-//! `sponde config`: prints each setting, its value and where that comes from ([`crate::app::configured`]).
+//! `sponde config`: prints each setting with its value and source ([`crate::app::configured`]).
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::app::configured::{self, Override, Setting, Source};
 use crate::cli::exit::Exit;
 use crate::error::Failure;
 
-/// The arguments of a session that go before a setting, and which.
+/// The session arguments that override a setting, and which setting.
 const ARGUMENTS: [(&str, &str); 15] = [
     ("model", "model"),
     ("code_mode", "code-mode"),
@@ -53,10 +53,10 @@ pub(super) fn config(args: &ConfigArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// What this command line and the environment say.
+/// Overrides from this command line and the environment.
 fn overrides(args: &ConfigArgs) -> Vec<Override> {
     let command = Cli::command();
-    // Parsed once more, for clap tells only so where a value is from.
+    // Parsed again, because only clap's matches tell where a value came from.
     let matches = command.clone().try_get_matches().unwrap_or_default();
     let Some(own) = matches.subcommand_matches("config") else {
         return Vec::new();
@@ -119,7 +119,7 @@ fn overrides(args: &ConfigArgs) -> Vec<Override> {
     all
 }
 
-/// What was written for an argument.
+/// The text that was written for an argument.
 fn raw(matches: &ArgMatches, id: &str) -> Option<Value> {
     let mut words = matches
         .get_raw(id)?

@@ -1,5 +1,5 @@
-//! Our own program as the first process of a sandbox, the lines that say how code is confined, and what a person wants of
-//! that.
+//! Our program as the first process of a sandbox, the lines that describe the confinement, and the person's wishes
+//! about it.
 
 use anstyle::Style;
 
@@ -10,7 +10,7 @@ use crate::app::sandbox::{self, SandboxLine};
 use crate::cli::exit::Exit;
 use crate::kernel::{LevelChoice, Network};
 
-/// If this process was started to confine a kernel: does so, and says how it ended.
+/// If this process was started to confine a kernel, does so and returns its exit status.
 pub(super) fn answer() -> Option<Exit> {
     let answered = sandbox::answer(std::env::args_os().skip(1), std::env::vars_os());
     Some(match answered? {
@@ -23,17 +23,17 @@ pub(super) fn answer() -> Option<Exit> {
     })
 }
 
-/// What code is to do from now on; what is `None` stays.
+/// What code may do from now on; a `None` field keeps its setting.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::cli) struct SandboxWish {
-    /// What it may write and read.
+    /// What code may write and read.
     pub level: Option<LevelChoice>,
-    /// What it reaches.
+    /// What code can reach.
     pub network: Option<Network>,
 }
 
 impl SandboxWish {
-    /// What is typed behind `/sandbox`: a level, a network, or both.
+    /// Parses the argument of `/sandbox`: a level, a network, or both.
     ///
     /// # Errors
     /// Why it is neither.
@@ -54,12 +54,12 @@ impl SandboxWish {
     }
 }
 
-/// Says what code of a session's model may do, and when a person is asked before it runs.
+/// Prints what the model's code may do, and when a person is asked before it runs.
 pub(super) fn tell(line: &SandboxLine, approval: Approval) {
     eprint(&lines(line, approval));
 }
 
-/// The same, a line each.
+/// The same, one line each.
 pub(super) fn lines(line: &SandboxLine, approval: Approval) -> String {
     let style = match line {
         SandboxLine::NotOurs | SandboxLine::OfGateway => WARN,
@@ -69,7 +69,7 @@ pub(super) fn lines(line: &SandboxLine, approval: Approval) -> String {
     told(style, line.words(), approval)
 }
 
-/// The same of a sandbox that is known in words only.
+/// The same for a sandbox that is known only as text.
 pub(super) fn told(style: Style, sandbox: &str, approval: Approval) -> String {
     let (approval_style, approval) = match approval {
         Approval::Always => (DIM, "approval: always, you are asked before each cell"),

@@ -1,5 +1,4 @@
-//! A mistake of ours, which Rust calls a panic: the terminal becomes what it was, and the person learns where their session
-//! is and where the log is.
+//! Handles a bug of ours that panics: restores the terminal, and tells the person where their session and the log are.
 
 use std::fmt::Write as _;
 use std::panic::PanicHookInfo;
@@ -15,13 +14,13 @@ use crate::kernel::Redactor;
 /// The session of this terminal: its id and its notebook.
 static SESSION: Mutex<Option<(String, PathBuf)>> = Mutex::new(None);
 
-/// A session runs in this terminal from now on.
+/// Records that a session runs in this terminal from now on.
 pub(super) fn session_began(id: &str, notebook: &Path) {
     let mut session = SESSION.lock().unwrap_or_else(PoisonError::into_inner);
     *session = Some((id.to_owned(), notebook.to_owned()));
 }
 
-/// Says from now on what a panic means for the person. `state` is where the log is.
+/// Installs the hook that explains a panic to the person. `state` is the directory of the log.
 pub(super) fn watch(redactor: &Redactor, state: Option<&Path>) {
     let redactor = redactor.clone();
     let log = state.map(LogFile::path);
@@ -38,7 +37,7 @@ pub(super) fn watch(redactor: &Redactor, state: Option<&Path>) {
     }));
 }
 
-/// Panics at this event, if the variable says so: for a test of what a person then has.
+/// Panics at this event if the variable says so: for a test of what the person still has then.
 #[cfg(debug_assertions)]
 pub(super) fn fail_at(event: &EventKind) {
     /// `finished`: when a cell has ended.
@@ -57,7 +56,7 @@ fn words(info: &PanicHookInfo<'_>) -> String {
 fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) -> String {
     let mut text = format!("\nerror: {words}\n");
     if let Some((id, notebook)) = session {
-        // Only what was written down is there for sure: the notebook follows at the end of a turn.
+        // Only the journal is certain to be complete: the notebook follows at the end of a turn.
         let notebook = notebook.display();
         let _ = writeln!(
             text,
@@ -76,11 +75,11 @@ fn told(words: &str, session: Option<&(String, PathBuf)>, log: Option<&Path>) ->
 mod tests {
     use super::*;
 
-    /// In this variable, the test below is its own program on a terminal.
+    /// With this variable set, the test below runs as its own program on a terminal.
     const CRASHES: &str = "SPONDE_TEST_CRASHES";
 
-    /// On a real terminal that was reading keys. The guard that would restore it while the stack unwinds is gone, as it
-    /// is where a panic ends the program at once.
+    /// On a real terminal that was reading keys. The guard that would restore it during unwinding is gone, as in a
+    /// program that aborts on panic.
     #[test]
     fn a_panic_restores_the_terminal_and_says_where_the_session_is() {
         if std::env::var_os(CRASHES).is_some() {

@@ -1,4 +1,4 @@
-//! What the program ends with.
+//! Exit codes of the program.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub enum Exit {
     Provider,
     /// Ctrl-C.
     Interrupted,
-    /// As the script that was run has ended itself.
+    /// The script's own exit code.
     Script(u8),
 }
 

@@ -1,4 +1,5 @@
-//! `sponde export`: a notebook as a page, as Markdown, as a script, or as a notebook for others ([`crate::app::exported`]).
+//! `sponde export`: exports a notebook as a page, as Markdown, as a script, or as a notebook to share
+//! ([`crate::app::exported`]).
 
 use std::path::Path;
 

@@ -23,12 +23,12 @@ impl Filter {
         }
     }
 
-    /// A sequence that was left open is forgotten.
+    /// Forgets a sequence that was left open.
     pub(super) fn begin_again(&mut self) {
         *self = Self::new(self.colours);
     }
 
-    /// What of `text` may be shown.
+    /// The part of `text` that may be shown.
     pub(super) fn push(&mut self, text: &str) -> String {
         // Almost all text is harmless.
         if self.parser.is_in_text() && harmless(text) == text.len() {
@@ -62,7 +62,7 @@ fn push_text(text: &str, shown: &mut String) {
     }
 }
 
-/// How much of the beginning is nothing but printable ASCII and line ends.
+/// The length of the prefix that has only printable ASCII and line ends.
 fn harmless(text: &str) -> usize {
     let is_harmless = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let bytes = text.as_bytes();
@@ -83,14 +83,14 @@ fn push_safe(c: char, shown: &mut String) {
     }
 }
 
-/// All of `text` at once, without colours. Nothing in it goes back to the beginning of its line, over what is there.
+/// Filters all of `text` at once, without colours. Nothing in it can return to the start of its line and overwrite it.
 pub(super) fn plain(text: &str) -> String {
     let mut shown = Filter::new(false).push(text);
     shown.retain(|c| c != '\r');
     shown
 }
 
-/// The same with its colours, where there are any.
+/// The same, keeping its colours if `colours`.
 pub(super) fn coloured(text: &str, colours: bool) -> String {
     let mut shown = Filter::new(colours).push(text);
     shown.retain(|c| c != '\r');
@@ -100,7 +100,7 @@ pub(super) fn coloured(text: &str, colours: bool) -> String {
     shown
 }
 
-/// Code, with everything that a terminal would not show written out: what a person approves is what runs.
+/// Code with everything written out that a terminal would not show: what a person approves is what runs.
 pub(super) fn code(text: &str) -> String {
     let (begin, rest) = text.split_at(harmless(text));
     let mut shown = String::with_capacity(text.len());

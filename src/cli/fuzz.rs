@@ -1,9 +1,10 @@
-//! Text of kernels and models for the terminal, for the fuzzer: nothing that moves, hides or reaches further gets through.
+//! Fuzz target for text from kernels and models: nothing that moves the cursor, hides text or controls the terminal
+//! gets through.
 
 use super::filter::{Filter, code, plain};
 use crate::fuzz::seeded;
 
-/// The first bytes say how the rest, a text, is cut.
+/// The first bytes say how to cut the rest, which is text.
 pub(crate) fn terminal(data: &[u8]) {
     let (mut dice, rest) = seeded(data);
     let text = String::from_utf8_lossy(rest);
@@ -17,9 +18,9 @@ pub(crate) fn terminal(data: &[u8]) {
             .collect();
         assert_eq!(pieces, whole, "cut in pieces");
         check(&whole, colours);
-        // What was filtered passes as it is.
+        // Filtered text passes unchanged.
         assert_eq!(Filter::new(colours).push(&whole), whole);
-        // A character of two bytes that reorders text is shown as seven.
+        // A reordering character of two bytes is shown as seven.
         assert!(whole.len() <= 4 * text.len());
     }
     assert!(!plain(&text).contains('\r'));
@@ -29,7 +30,7 @@ pub(crate) fn terminal(data: &[u8]) {
             .chars()
             .all(|c| matches!(c, '\n' | '\t') || is_plain(c))
     );
-    // Nothing of it is left out.
+    // Nothing is left out.
     assert!(shown.chars().count() >= text.chars().count());
 }
 

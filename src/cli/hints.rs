@@ -1,9 +1,9 @@
-//! What a person can do when a turn could not begin.
+//! Hints for a turn that could not begin.
 
-/// What to do where there is no kernel.
+/// The hint when there is no kernel.
 pub(super) const KERNEL_HINT: &str = "`sponde doctor` checks the kernel";
 
-/// What to do where the model could not be asked; `key_variable` has a key that was refused.
+/// The hint when the model could not be asked; `key_variable` holds a key that was refused.
 pub(super) fn model_hint(key_variable: Option<&str>) -> String {
     match key_variable {
         Some(variable) => format!("check the key in `{variable}`"),

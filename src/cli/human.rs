@@ -1,4 +1,4 @@
-//! Sizes and times as people say them.
+//! Sizes and times in the form that people use.
 
 use std::time::Duration;
 

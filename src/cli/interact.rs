@@ -1,4 +1,4 @@
-//! One turn with a person at the terminal: events are shown, questions are asked, Ctrl-C is passed on.
+//! One turn with a person at the terminal: shows events, asks questions, passes Ctrl-C on.
 
 mod approve;
 mod controls;
@@ -25,29 +25,29 @@ pub(super) use controls::Controls;
 
 /// Who answers questions.
 pub(super) struct Person<'a> {
-    /// What they type.
+    /// The source of their lines.
     pub typed: &'a mut LineSource,
-    /// What they can change meanwhile.
+    /// The settings that they can change meanwhile.
     pub controls: &'a mut Controls,
 }
 
 /// How a turn ended for the front end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// As the agent says.
+    /// The agent ended the turn.
     Turn {
-        /// How.
+        /// How it ended.
         end: TurnEnd,
         /// Whether the notebook has all of it.
         saved: bool,
     },
-    /// stdout takes no more, for this reason.
+    /// stdout accepts no more output, for this reason.
     Unread(Failure),
     /// The session is gone.
     Gone,
     /// The person wants the program to end.
     End,
-    /// The same by `/exit`, with the turn at its end.
+    /// `/exit` during the turn, which has ended.
     Left {
         /// Whether the notebook has all of it.
         saved: bool,
@@ -64,7 +64,7 @@ pub(super) async fn turn(
     let mut edited = Edited::new();
     let mut leaves = false;
     let mut patience = Patience {
-        // Another terminal may come while a cell runs.
+        // Another terminal may attach while a cell runs.
         is_running: renderer.is_running(),
         ..Patience::default()
     };
@@ -161,7 +161,8 @@ pub(super) async fn turn(
     }
 }
 
-/// What a person replies to a question of code: `prompt` and whether it asks for a password. `None` if another front end replied.
+/// A person's reply to a question of code, with its `prompt` and whether it asks for a password. `None` if another
+/// front end replied.
 ///
 /// # Errors
 /// The person wants the program to end.
@@ -189,7 +190,7 @@ async fn reply(
     }
 }
 
-/// Shows an event; a cell that starts has a number that the person can name.
+/// Shows an event; for a cell that starts, also the number that a person can refer to.
 async fn show(event: &EventKind, agent: &mut View, renderer: &mut Renderer) {
     if let EventKind::CodeStarted { cell } = event {
         renderer.numbered(agent.place_of(cell).await);
@@ -199,7 +200,7 @@ async fn show(event: &EventKind, agent: &mut View, renderer: &mut Renderer) {
     crash::fail_at(event);
 }
 
-/// Whether the line that this cell waits for came from somebody else, or is not needed any more.
+/// Whether another client sent the line that this cell waits for, or it is no longer needed.
 fn is_answered(cell: &str, event: &EventKind) -> bool {
     match event {
         EventKind::InputAnswered { cell: of, .. } | EventKind::CodeFinished { cell: of, .. } => {
@@ -210,7 +211,7 @@ fn is_answered(cell: &str, event: &EventKind) -> bool {
     }
 }
 
-/// Whether somebody else has said if the turn goes on.
+/// Whether another client decided if the turn continues.
 fn is_continued(event: &EventKind) -> bool {
     matches!(
         event,
@@ -218,7 +219,7 @@ fn is_continued(event: &EventKind) -> bool {
     )
 }
 
-/// Sends a command. One that is not accepted is told; whether the session is still there.
+/// Sends a command, and prints why if it is rejected. Returns whether the session still exists.
 pub(super) async fn deliver(command: Command, agent: &mut View, renderer: &mut Renderer) -> bool {
     match agent.send(command).await {
         Ok(()) => true,
@@ -230,16 +231,16 @@ pub(super) async fn deliver(command: Command, agent: &mut View, renderer: &mut R
     }
 }
 
-/// A cell that goes on although it was interrupted looks like a program that is stuck.
+/// Explains a cell that keeps running after an interrupt, which looks like a program that is stuck.
 #[derive(Default)]
 struct Patience {
     is_running: bool,
     was_interrupted: bool,
-    /// When Ctrl-C came last.
+    /// When Ctrl-C last came.
     last: Option<Instant>,
-    /// When a person is told why it has not stopped yet.
+    /// When to tell the person why it has not stopped yet.
     explains: Option<Instant>,
-    /// When a person is told that it goes on.
+    /// When to tell the person that it is still running.
     ends: Option<Instant>,
 }
 
@@ -262,16 +263,17 @@ impl Patience {
     }
 }
 
-/// How long something may take to stop before a person is told why it has not.
+/// How long a stop may take before the person is told why it has not happened.
 const EXPLAINS: Duration = Duration::from_millis(500);
 
-/// How long a cell may take to handle an interrupt before a person is told that it has not.
+/// How long a cell may take to handle an interrupt before the person is told that it has not.
 const LOOKS_DEAD: Duration = Duration::from_secs(2);
 
-/// See [`LOOKS_DEAD`]. By then one more Ctrl-C is a first one again.
+/// The message after [`LOOKS_DEAD`]. By then, another Ctrl-C counts as a first one again.
 const STILL_RUNNING: &str = "still running; Ctrl-C twice in a row restarts the kernel";
 
-/// Asks whether to go on at a limit or with a plan, and what the person says with it; the end of input is a no.
+/// Asks whether to continue at a limit or with a plan; returns the answer and any words with it. The end of input
+/// means no.
 ///
 /// # Errors
 /// The signal that came instead of an answer.
@@ -302,7 +304,7 @@ async fn go_on(
     }
 }
 
-/// Ends a session, but not for ever, before the program ends.
+/// Ends a session before the program ends, with a time limit.
 pub(super) async fn end_soon(session: crate::app::Session) {
     let _ = tokio::time::timeout(END_WITHIN, session.end()).await;
 }

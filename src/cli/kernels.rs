@@ -1,4 +1,4 @@
-//! `sponde kernels`: what Jupyter would find, how to get more, and whether one can be trusted.
+//! `sponde kernels`: lists the kernels that Jupyter finds, installs more, and tests whether one can be trusted.
 
 mod install;
 mod list;

@@ -1,4 +1,4 @@
-//! `sponde keys`: the keys of a server's tenants.
+//! `sponde keys`: manages the keys of a server's tenants.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
-//! What a typed line means: a command, code of one's own, or a question.
+//! Interprets a typed line: a command, the person's own code, or a question.
 //!
-//! A question costs money and goes to somebody else's machine, so what looks like a mistyped command is not sent: a first word
-//! of a slash and letters is a command, unless a file is called so (`/home and /srv, which is larger?`).
+//! A question costs money and goes to another machine, so a line that looks like a mistyped command is not sent. A
+//! first word of a slash and letters is a command, unless a file has that name (`/home and /srv, which is larger?`).
 
 mod help;
 
@@ -14,17 +14,17 @@ use crate::agent::undo::UndoTo;
 use crate::agent::{Command, KernelOffer};
 pub(super) use help::{HELP, commands};
 
-/// What a person wants of the past.
+/// A request about the session's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Wish {
-    /// Take something back.
+    /// Undo something.
     Undo(UndoTo),
-    /// See what can be gone back to.
+    /// List the points that undo can return to.
     Checkpoints,
 }
 
 impl Wish {
-    /// What is typed behind `/undo`: nothing, a number of turns, or `#` and the number of a checkpoint.
+    /// Parses the argument of `/undo`: nothing, a number of turns, or `#` and a checkpoint's number.
     pub(super) fn undo(text: &str) -> Option<Self> {
         let text = text.trim();
         let to = match text.strip_prefix('#') {
@@ -36,52 +36,52 @@ impl Wish {
     }
 }
 
-/// What goes on when a session ends for it.
+/// What follows the session that ends for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cli) enum Next {
-    /// The same session, and its code may do something else.
+    /// The same session with another sandbox.
     Sandbox(SandboxWish),
-    /// The same session with this profile; `None` tells.
+    /// The same session with this profile; `None` prints the profiles.
     Profile(Option<String>),
-    /// One that was there before; `None` shows a list.
+    /// An earlier session; `None` shows a list.
     Resume(Option<String>),
-    /// A new one.
+    /// A new session.
     New,
 }
 
-/// What is done at once, in a chat as at a question.
+/// A command that is done at once, in a chat or at a question.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum Control {
-    /// Which kernel `!` means; `None` lists them.
+    /// Sets the kernel that `!` uses; `None` lists them.
     Kernel(Option<String>),
-    /// When to ask before code runs; `None` tells.
+    /// Sets when to ask before code runs; `None` prints it.
     Approve(Option<Approval>),
-    /// What goes on is stopped.
+    /// Interrupts the current activity.
     Interrupt,
-    /// The kernel begins anew.
+    /// Restarts the kernel.
     Restart,
     Help,
     Nothing,
-    /// It means nothing, for this reason.
+    /// The line is invalid for this reason.
     Wrong(String),
 }
 
-/// What is about the session as it is kept.
+/// A request about the stored session.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum SessionWish {
-    /// A cell is shown whole; `None` is the latest of code.
+    /// Shows a whole cell; `None` is the latest code cell.
     Show(Option<usize>),
-    /// What a cell has put out is shown by another program; `None` is the latest of code.
+    /// Opens a cell's output in another program; `None` is the latest code cell.
     Open(Option<usize>),
-    /// A cell runs again.
+    /// Runs a cell again.
     Again(usize),
-    /// A cell is changed in an editor, and runs so; `None` is the latest of code.
+    /// Edits a cell and runs the result; `None` is the latest code cell.
     Edit(Option<usize>),
-    /// The files that the session has changed.
+    /// Lists the files that the session changed.
     Files,
-    /// The session is written to a file.
+    /// Saves the session to a file.
     Save(PathBuf),
-    /// Another session begins as this one did; up to that cell.
+    /// Forks the session, up to that cell if given.
     Fork(Option<String>),
 }
 
@@ -91,23 +91,23 @@ pub(in crate::cli) enum LineMeaning {
     Command(Command),
     Control(Control),
     Session(SessionWish),
-    /// Who answers; `None` names it.
+    /// Sets the model; `None` prints it.
     Model(Option<String>),
     Past(Wish),
-    /// Something that lives in the kernel is shown.
+    /// Shows something that is in the kernel.
     Look(Look),
-    /// A question that the model has suggested is asked, by its number.
+    /// Asks the follow-up question with this number, which the model suggested.
     FollowUp(usize),
-    /// What code may do now.
+    /// Prints what code may do.
     Sandbox,
-    /// What holds now.
+    /// Prints the status.
     Status,
-    /// This session ends, and another one goes on in its place.
+    /// Ends this session, and continues with another one in its place.
     Next(Next),
     End,
 }
 
-/// What `line` means; `own` is the kernel that `!` means, `is_file` says what lies on the disk.
+/// Interprets `line`; `own` is the kernel that `!` uses, `is_file` tells whether a path exists on disk.
 pub(in crate::cli) fn said(
     line: Option<&str>,
     own: Option<&KernelOffer>,
@@ -121,7 +121,7 @@ pub(in crate::cli) fn said(
         "" => return LineMeaning::Control(Control::Nothing),
         "exit" | "quit" => return LineMeaning::End,
         "help" => return LineMeaning::Control(Control::Help),
-        // What a shell would do is no question for a model.
+        // A shell command is no question for a model.
         "clear" => {
             return LineMeaning::Control(Control::Wrong(
                 "Ctrl-L clears the screen, /clear begins a new session".to_owned(),
@@ -174,7 +174,7 @@ fn shell(command: &str, own: Option<&KernelOffer>) -> LineMeaning {
     run(code, language, "$ COMMAND")
 }
 
-/// Commands of Open Interpreter, and what they are called here.
+/// Commands of Open Interpreter, with their names here.
 const RENAMED: [(&str, &str); 12] = [
     ("help", "/help"),
     ("undo", "/undo"),
@@ -196,20 +196,20 @@ const RENAMED: [(&str, &str); 12] = [
     ),
 ];
 
-/// What to write instead of `%NAME`.
+/// The replacement for `%NAME`.
 fn renamed(line: &str) -> Option<String> {
     let name = line.split_whitespace().next()?;
     let (_, here) = RENAMED.iter().find(|(old, _)| *old == name)?;
     Some(format!("`%{name}` is {here} here"))
 }
 
-/// Code for the kernel that `!` means.
+/// Code for the kernel that `!` uses.
 fn run_in(code: &str, own: Option<&KernelOffer>) -> LineMeaning {
     let language = own.map(|offer| offer.language.clone());
     run(code.to_owned(), language, "!CODE")
 }
 
-/// A number of a cell, or nothing.
+/// A cell number, or nothing.
 fn number(text: &str) -> Result<Option<usize>, ()> {
     match text.strip_prefix('#').unwrap_or(text) {
         "" => Ok(None),
@@ -226,7 +226,7 @@ fn run(code: String, language: Option<String>, form: &str) -> LineMeaning {
     LineMeaning::Command(Command::Run { code, language })
 }
 
-/// The command `name` with its argument; `None`: this is not a command.
+/// The command `name` with its argument; `None` if this is not a command.
 fn command(
     name: &str,
     rest: &str,
@@ -324,7 +324,7 @@ fn command(
     })
 }
 
-/// One word with a slash is taken for a command. A longer line only if the word is spelt as commands are.
+/// A single word with a slash counts as a command. A longer line does so only if its first word is spelt like one.
 fn looks_like_one(name: &str, rest: &str) -> bool {
     let word = name.strip_prefix('/').unwrap_or_default();
     let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic());
@@ -502,7 +502,7 @@ mod tests {
                     LineMeaning::Control(Control::Wrong(words.clone()))
                 );
             }
-            // It is a command that there is.
+            // The replacement is an existing command.
             for name in new.split(|c: char| c != '/' && !c.is_ascii_alphabetic()) {
                 assert!(
                     !name.starts_with('/') || commands().contains(&name),

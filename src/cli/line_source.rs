@@ -1,6 +1,6 @@
-//! Where a person's lines come from: a line editor where the terminal can have one, else lines as stdin has them.
+//! The source of a person's lines: a line editor if the terminal supports one, otherwise the plain lines of stdin.
 //!
-//! Every line of a program comes from the same place, so that none goes to somebody who no longer waits for it.
+//! The whole program reads lines from this one source, so that no line goes to a reader that no longer waits for it.
 
 mod choices;
 mod complete;
@@ -28,13 +28,13 @@ use editor::{LineEditor, Prompt, PromptKind};
 pub(super) use editor::{restore, restore_now};
 pub(super) use kernel::KernelLines;
 
-/// A terminal hands the lines of what is pasted over one by one.
+/// A terminal delivers pasted lines one by one.
 const PASTED_WITHIN: Duration = Duration::from_millis(20);
 
-/// What a person, or a pipe, types.
+/// The input of a person, or of a pipe.
 pub(super) struct LineSource {
     source: Source,
-    /// Whether somebody sees prompts.
+    /// Whether a person sees prompts.
     interactive: bool,
 }
 
@@ -44,7 +44,7 @@ enum Source {
 }
 
 impl LineSource {
-    /// The lines of stdin, as they are.
+    /// The plain lines of stdin.
     pub(super) fn lines() -> Self {
         Self {
             source: Source::Lines(BufReader::new(tokio::io::stdin()).lines()),
@@ -52,7 +52,7 @@ impl LineSource {
         }
     }
 
-    /// What somebody types at a terminal. The file `history` keeps questions; `kernels` know how code goes on.
+    /// The input of a person at a terminal. The file `history` stores questions; `kernels` complete code.
     pub(super) fn of_a_person(history: Option<PathBuf>, kernels: Option<KernelLines>) -> Self {
         let source = match LineEditor::start(history, kernels) {
             Some(editor) => Source::Editor(editor),
@@ -64,17 +64,17 @@ impl LineSource {
         }
     }
 
-    /// Whether what is typed is drawn from the beginning of a line, over what may stand there.
+    /// Whether input is drawn from the start of the line, over any text there.
     pub(super) fn draws_lines(&self) -> bool {
         matches!(self.source, Source::Editor(_))
     }
 
-    /// Whether a prompt stands there that was given up.
+    /// Whether an abandoned prompt is still on the screen.
     fn is_open(&self) -> bool {
         matches!(&self.source, Source::Editor(editor) if editor.is_open())
     }
 
-    /// Something else is going to be printed although a prompt stands there.
+    /// Prepares for other output although a prompt is on the screen.
     pub(super) fn cover(&mut self) {
         match &mut self.source {
             Source::Editor(editor) => editor.cover(),
@@ -82,8 +82,8 @@ impl LineSource {
         }
     }
 
-    /// What to do next: one line, or several joined by a backslash or pasted. `None` at the end of input. The
-    /// prompt says so if code runs without a question.
+    /// The next question or command: one line, or several joined by a backslash or pasted. `None` at the end of input.
+    /// The prompt says so if code runs without approval.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -120,7 +120,7 @@ impl LineSource {
         }
     }
 
-    /// The answer to a question of ours. `None` at the end of input.
+    /// The answer to one of our questions. `None` at the end of input.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -129,14 +129,14 @@ impl LineSource {
         question: &str,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        // What was typed before the question was there is no answer to it.
+        // Text that was typed before the question appeared does not answer it.
         let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
         self.line(Prompt::new(HINT, question), PromptKind::Answer, signals)
             .await
     }
 
-    /// The answer to a question of ours as a key, where the terminal has keys; as a line else, and for what came at once.
-    /// `None` at the end of input.
+    /// The answer to one of our questions: a key if the terminal supports that, otherwise a line. Input that arrives
+    /// at once also counts as a line. `None` at the end of input.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -149,12 +149,12 @@ impl LineSource {
             .await
     }
 
-    /// Whether one key is an answer.
+    /// Whether a single key can answer.
     pub(super) fn has_keys(&self) -> bool {
         self.draws_lines()
     }
 
-    /// An answer whose beginning is typed already.
+    /// Reads an answer whose first characters are already typed.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -168,7 +168,7 @@ impl LineSource {
         self.line(prompt, PromptKind::Answer, signals).await
     }
 
-    /// The line that code asks for; not shown if it is a password. `None` at the end of input.
+    /// The line that code asks for; hidden if it is a password. `None` at the end of input.
     ///
     /// # Errors
     /// The signal that came instead.
@@ -179,7 +179,7 @@ impl LineSource {
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
         let prompt = filter::plain(prompt);
-        // A line editor has one line to draw its prompt on.
+        // A line editor draws its prompt on a single line.
         let (above, last) = prompt.rsplit_once('\n').unwrap_or(("", &prompt));
         if !above.is_empty() {
             eprint(&format!("{above}\n"));
@@ -201,7 +201,7 @@ impl LineSource {
         match &mut self.source {
             Source::Editor(editor) => editor.read(kind, prompt, signals).await,
             Source::Lines(lines) => {
-                // Before the prompt: a person may type as soon as they see it.
+                // Before the prompt, because a person may type as soon as they see it.
                 let _hidden = (kind == PromptKind::Password).then(HiddenTyping::start);
                 eprint(&prompt.shown(stderr_colours()));
                 tokio::select! {
@@ -228,11 +228,11 @@ async fn read(lines: &mut Lines<BufReader<Stdin>>, interactive: bool) -> Option<
             }
         } else {
             text.push_str(&line);
-            // Nobody types the next line that fast: it belongs to this question, and is not one of its own.
+            // Nobody types the next line that fast: it is part of this question, not another one.
             if interactive && !text.starts_with('/') && more_is_there().await {
                 pasted = true;
             } else if std::mem::take(&mut pasted) {
-                // The terminal keeps a last line without an end to itself until then.
+                // Until then, the terminal keeps back a last line without a newline.
                 eprint(&paint(DIM, "\n(pasted; Enter sends it) ", stderr_colours()));
             } else {
                 text.truncate(text.trim_end_matches('\n').len());
@@ -243,7 +243,7 @@ async fn read(lines: &mut Lines<BufReader<Stdin>>, interactive: bool) -> Option<
     }
 }
 
-/// Whether another line of the terminal waits already.
+/// Whether another line is already waiting at the terminal.
 async fn more_is_there() -> bool {
     tokio::time::sleep(PASTED_WITHIN).await;
     let stdin = std::io::stdin();
@@ -251,7 +251,7 @@ async fn more_is_there() -> bool {
     poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Turns the terminal's echo off while it lives.
+/// Turns the terminal's echo off until it is dropped.
 struct HiddenTyping(Option<rustix::termios::Termios>);
 
 impl HiddenTyping {
@@ -260,7 +260,7 @@ impl HiddenTyping {
         let before = tcgetattr(&stdin).ok();
         if let Some(mut hidden) = before.clone() {
             hidden.local_modes.remove(LocalModes::ECHO);
-            // As getpass does, without what was typed before the question was there.
+            // Like getpass: discards text that was typed before the question appeared.
             let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
         }
         Self(before)

@@ -1,4 +1,4 @@
-//! Names of files that a terminal opens with a click (OSC 8), where it knows how.
+//! File names as clickable links (OSC 8), if the terminal supports them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,17 +7,17 @@ use super::filter;
 use super::style::moves_cursor;
 use super::terminal_kind::TerminalKind;
 
-/// Whether names of files are links.
+/// Whether file names are links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Links(bool);
 
 impl Links {
-    /// Where stderr is a terminal that knows links, if they are `wanted`.
+    /// On if stderr is a terminal with links and they are `wanted`.
     pub(super) fn of(wanted: bool) -> Self {
         Self(wanted && moves_cursor() && TerminalKind::of_environment().links)
     }
 
-    /// `shown`, which leads to the file at `path` if that is there. A relative path leads nowhere.
+    /// `shown`, linked to the file at `path` if that exists. A relative path gets no link.
     pub(super) fn file(self, path: &str, shown: &str) -> String {
         let file = Path::new(path);
         if !self.0 || !file.is_absolute() || !file.exists() {
@@ -28,7 +28,7 @@ impl Links {
     }
 }
 
-/// With everything escaped that a terminal, or what it starts, could take for something else.
+/// Escapes all characters that a terminal, or a program it starts, could misinterpret.
 fn url(path: &str) -> String {
     let mut url = "file://".to_owned();
     for byte in filter::plain(path).bytes() {

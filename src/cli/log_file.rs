@@ -1,19 +1,19 @@
-//! The log that stays: lines in the state directory, of all runs, in files that are bounded in size and number.
+//! The persistent log: lines of all runs in the state directory, in files of bounded size and number.
 //!
-//! Several processes write to the same file, whole lines at a time. Who fills it moves it away; the others notice by its
-//! size and follow.
+//! Several processes append whole lines to the same file. The process that fills it renames it; the others notice this
+//! by its size and switch to the new file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file.
+/// Maximum bytes of a file.
 const LARGEST: u64 = 2 << 20;
-/// Files that are kept besides the one that is written.
+/// How many old files are kept besides the current one.
 const OLD: u32 = 3;
 
-/// Where lines go.
+/// The log file.
 pub(super) struct LogFile {
     dir: PathBuf,
     largest: u64,
@@ -22,7 +22,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// In the directory of states, `state`. Nothing is written before the first line.
+    /// In the state directory `state`. Nothing is written before the first line.
     pub(super) fn below(state: &Path) -> Self {
         Self {
             dir: state.join("logs"),
@@ -31,7 +31,7 @@ impl LogFile {
         }
     }
 
-    /// The file that has the latest lines.
+    /// The file with the latest lines.
     pub(super) fn path(state: &Path) -> PathBuf {
         state.join("logs/sponde.log")
     }
@@ -46,7 +46,7 @@ impl LogFile {
             && let Ok(now) = file.metadata()
             && (now.len() > self.largest || now.nlink() == 0)
         {
-            // Another process may have moved it meanwhile: then it is the new one that goes on.
+            // Another process may have renamed it meanwhile: then continue with the new file.
             let is_current = std::fs::metadata(&current).is_ok_and(|it| it.ino() == now.ino());
             if is_current {
                 self.rotate();
@@ -73,7 +73,7 @@ impl LogFile {
 
     fn rotate(&self) {
         for number in (0..OLD).rev() {
-            // One that is not there yet has nothing to be moved.
+            // A file that does not exist yet needs no rename.
             let _ = std::fs::rename(self.named(number), self.named(number + 1));
         }
     }
@@ -122,7 +122,7 @@ mod tests {
         assert!(all.lines().all(|line| line.len() == 28), "{all}");
     }
 
-    /// Somebody tidies up while it runs.
+    /// A person removes the log while it is in use.
     #[test]
     fn a_log_that_was_removed_begins_anew() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The program's log: lines on stderr as far as a person wants them, and a file in the state directory; no secrets in either.
+//! The program's log: on stderr at the level that a person wants, and in a file in the state directory. Secrets are
+//! redacted in both.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,10 +12,10 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 use super::log_file::LogFile;
 use crate::kernel::Redactor;
 
-/// What the file gets.
+/// The filter of the file.
 const KEPT: &str = "warn,sponde=info";
 
-/// Logs from now on: to stderr what `verbose` and `SPONDE_LOG` say, and to a file below `state`.
+/// Starts logging: to stderr as `verbose` and `SPONDE_LOG` say, and to a file below `state`.
 pub(super) fn start(verbose: u8, redactor: &Redactor, state: Option<&Path>) {
     let default = match verbose {
         0 => "error",
@@ -49,7 +50,7 @@ pub(super) fn start(verbose: u8, redactor: &Redactor, state: Option<&Path>) {
         .try_init();
 }
 
-/// The file, for each line.
+/// The file, shared by all lines.
 struct Shared(Arc<Mutex<LogFile>>);
 
 impl Write for Shared {
@@ -57,7 +58,7 @@ impl Write for Shared {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         let line_with_process = [format!("[{process}] ").as_bytes(), line].concat();
-        // A directory that cannot be written is no reason to say so with each line.
+        // An unwritable directory is not worth an error for each line.
         let _ = file.append(&line_with_process);
         Ok(line.len())
     }
@@ -67,7 +68,7 @@ impl Write for Shared {
     }
 }
 
-/// Takes whole lines.
+/// A writer that takes whole lines and redacts them.
 struct Redacted<W> {
     redactor: Redactor,
     to: W,

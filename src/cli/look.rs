@@ -1,41 +1,41 @@
-//! What `/vars` and `/table` are asked for, as values.
+//! The requests of `/vars` and `/table`, parsed.
 
 /// What a person wants to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Look {
-    /// The variables of the kernel.
+    /// The kernel's variables.
     Variables,
     /// A table; `None` is the next page of the last one.
     Table(Option<TableWish>),
 }
 
-/// Which part of a table.
+/// The part of a table to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::cli) struct TableWish {
     pub(in crate::cli) name: String,
-    /// From 1.
+    /// Page number, from 1.
     pub(in crate::cli) page: u64,
     pub(in crate::cli) sort: Option<String>,
     pub(in crate::cli) descending: bool,
     pub(in crate::cli) filter: Option<String>,
-    /// What is done instead of showing a page.
+    /// What to do instead of showing a page.
     pub(in crate::cli) instead: Option<Instead>,
 }
 
-/// What else is done with a table.
+/// Other operations on a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Instead {
-    /// A column is described.
+    /// Describes a column.
     Profile(String),
-    /// All of it goes to a file.
+    /// Saves the whole table to a file.
     Save(String),
 }
 
-/// How `/table` is written.
+/// The syntax of `/table`.
 pub(in crate::cli) const TABLE: &str = "`/table NAME [page N] [sort COLUMN [desc]] [filter TEXT]` or `/table NAME profile COLUMN`, `/table NAME save FILE.csv` (.parquet, .xlsx); \"..\" for names with spaces";
 
 impl TableWish {
-    /// What stands behind `/table`, if that is right.
+    /// Parses the argument of `/table`; `None` if it is invalid.
     pub(in crate::cli) fn parse(text: &str) -> Option<Self> {
         let mut words = words(text)?.into_iter().peekable();
         let mut wish = Self {
@@ -61,7 +61,7 @@ impl TableWish {
     }
 }
 
-/// Words, and what stands in double quotes as one.
+/// Splits words; text in double quotes is one word.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();

@@ -1,8 +1,9 @@
-//! A model's Markdown on a terminal, while it comes: what is printed is never drawn again, so it can be copied and scrolled back.
+//! Renders a model's Markdown on a terminal as it arrives. Printed text is never redrawn, so it can be copied and
+//! scrolled back.
 //!
-//! A line is looked at until it is known what it is (a heading, an item, a fence, a row of a table), and then its words go
-//! out one by one. Tables are held until they are whole. What ends a line in the source ends one on the screen: models
-//! write lists and addresses without marks. Nothing that a terminal obeys comes out but our own colours.
+//! A line is held until its kind is known (a heading, an item, a fence, a table row); then its words are printed one
+//! by one. Tables are held until they are complete. A line break in the source stays one on the screen: models write
+//! lists and addresses without markup. The only control sequences in the output are our own colours.
 
 mod flow;
 mod inline;
@@ -18,9 +19,9 @@ use flow::Flow;
 use inline::{CODE, Look, Rest, pieces};
 use table::Table;
 
-/// Bytes of a line after which it is text, whatever it may become.
+/// After this many bytes, a line is treated as text whatever it could become.
 const UNDECIDED: usize = 200;
-/// Bytes of a row of a table.
+/// Maximum bytes of a table row.
 const LONGEST_ROW: usize = 64 << 10;
 /// The deepest indent that is kept.
 const DEEPEST: usize = 16;
@@ -30,7 +31,7 @@ pub(super) struct Markdown {
     width: usize,
     colours: bool,
     filter: Filter,
-    /// What of the current line is not printed.
+    /// The part of the current line that is not printed yet.
     held: String,
     line: Line,
     fence: Option<Fence>,
@@ -38,26 +39,26 @@ pub(super) struct Markdown {
     blank: Blank,
 }
 
-/// What is known of the current line.
+/// What is known about the current line.
 enum Line {
     /// Nothing yet.
     Undecided,
-    /// Its words are going out. The character is the one before `held`.
+    /// Its words are being printed. The character is the one before `held`.
     Flowing(Flow, Look, Option<char>),
-    /// Code, which goes out as it comes.
+    /// Code, which is printed as it arrives.
     Code,
 }
 
-/// A blank line that is to come, with what comes next.
+/// A pending blank line, to be printed before the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blank {
-    /// Nothing was printed yet.
+    /// Nothing has been printed yet.
     Begin,
     None,
     Due,
 }
 
-/// A block of code that is open.
+/// An open code block.
 struct Fence {
     mark: char,
     length: usize,
@@ -65,15 +66,15 @@ struct Fence {
     highlighter: Highlighter,
 }
 
-/// The block that a line begins or goes on with.
+/// The block that a line begins or continues.
 enum Block {
     Blank,
     ThematicBreak,
     Fence(Fence),
     TableRow,
-    /// A heading of this level behind so many bytes.
+    /// A heading: its level, and the length of its marker in bytes.
     Heading(usize, usize),
-    /// Text behind so many bytes, with what stands before the first line and before the others.
+    /// Text after a marker of this many bytes, with the prefixes of its first line and of the others.
     Text {
         skip: usize,
         first: (String, usize),
@@ -82,7 +83,7 @@ enum Block {
 }
 
 impl Markdown {
-    /// For a terminal.
+    /// A renderer for a terminal.
     pub(super) fn new(colours: bool) -> Self {
         Self {
             width: 80,
@@ -96,7 +97,7 @@ impl Markdown {
         }
     }
 
-    /// How many columns there are from now on.
+    /// Sets the number of columns from now on.
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = width;
         if let Line::Flowing(flow, ..) = &mut self.line {
@@ -104,7 +105,7 @@ impl Markdown {
         }
     }
 
-    /// What there is to print with more of the text.
+    /// Takes more of the text, and returns what can be printed.
     pub(super) fn push(&mut self, text: &str) -> String {
         let text = self.filter.push(text);
         let mut out = String::with_capacity(text.len() + text.len() / 4);
@@ -120,7 +121,7 @@ impl Markdown {
         out
     }
 
-    /// What is left: the text is over, or something else is printed now.
+    /// Returns the rest: the text is complete, or other output follows.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         if !self.held.is_empty() || !matches!(self.line, Line::Undecided) {
@@ -138,7 +139,7 @@ impl Markdown {
     }
 
     fn take(&mut self, piece: &str) {
-        // Of a carriage return nothing is left that could go back over a line.
+        // Carriage returns are removed, because they could overwrite a line.
         if piece.contains('\r') {
             self.held.push_str(&piece.replace('\r', ""));
         } else {
@@ -156,7 +157,7 @@ impl Markdown {
         self.held.clear();
     }
 
-    /// Prints what is certain of the current line.
+    /// Prints the part of the current line that is certain.
     fn go_on(&mut self, rest: Rest, out: &mut String) {
         if matches!(self.line, Line::Undecided) {
             if self.fence.is_some() {
@@ -255,7 +256,7 @@ impl Markdown {
         self.line = Line::Flowing(flow, Look { colours, style }, None);
     }
 
-    /// A blank line, if one is due.
+    /// Prints a blank line if one is due.
     fn space(&mut self, out: &mut String) {
         if self.blank == Blank::Due {
             out.push('\n');
@@ -263,7 +264,7 @@ impl Markdown {
         self.blank = Blank::None;
     }
 
-    /// A blank line, unless this is the beginning.
+    /// Prints a blank line, except at the beginning.
     fn apart(&mut self, out: &mut String) {
         if self.blank == Blank::None {
             self.blank = Blank::Due;
@@ -280,7 +281,7 @@ impl Markdown {
         }
     }
 
-    /// A line within a fence: the end of it, or code.
+    /// A line within a fence: its end, or code.
     fn begin_code(&mut self, rest: Rest, out: &mut String) {
         let Some(fence) = &mut self.fence else { return };
         let bare = self.held.trim_start();
@@ -321,7 +322,7 @@ impl Markdown {
     }
 }
 
-/// A text that is all there.
+/// Renders a complete text.
 pub(super) fn rendered(text: &str, width: usize, colours: bool) -> String {
     let mut markdown = Markdown::new(colours);
     markdown.set_width(width);
@@ -330,13 +331,13 @@ pub(super) fn rendered(text: &str, width: usize, colours: bool) -> String {
     shown
 }
 
-/// Every line by itself.
+/// Paints each line separately.
 fn painted(style: Style, text: &str, colours: bool) -> String {
     let lines = text.split('\n').map(|line| paint(style, line, colours));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The block of a line that begins so; `None` if that is not certain.
+/// The kind of block that a line with this beginning is; `None` if that is not certain.
 fn block_of(line: &str, rest: Rest) -> Option<Block> {
     let is_whole = rest == Rest::None || line.len() >= UNDECIDED;
     let bare = line.trim_start_matches([' ', '\t']);
@@ -411,7 +412,7 @@ fn block_of(line: &str, rest: Rest) -> Option<Block> {
     }
 }
 
-/// Whether there is nothing but `mark` and blanks.
+/// Whether the line has only `mark` and blanks.
 fn is_like_rule(bare: &str, mark: char) -> bool {
     bare.chars().all(|c| c == mark || c == ' ')
 }
@@ -426,7 +427,7 @@ fn words(indent: usize) -> Block {
     }
 }
 
-/// An item of a list, behind `length` bytes of marker.
+/// A list item after a marker of `length` bytes.
 fn item(indent: usize, length: usize, after: &str, shown: &str) -> Block {
     let blanks = after.len() - after.trim_start_matches(' ').len();
     let depth = indent.min(DEEPEST);

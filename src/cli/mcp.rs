@@ -1,4 +1,5 @@
-//! `sponde mcp`: sessions for one client over stdin and stdout, and the lines that clients need to start it.
+//! `sponde mcp`: serves sessions to one client over stdin and stdout, and prints the settings that clients need to
+//! start it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::mcp::{self, McpServer, clients};
 
-/// How long sessions may take to end with the client.
+/// How long sessions may take to end once the client has gone.
 const END_WITHIN: Duration = Duration::from_secs(20);
 
 /// Runs it.
@@ -93,7 +94,7 @@ async fn serve(
     }
 }
 
-/// The arguments that this program was started with, without `config` and what follows it, and with the workspace.
+/// The arguments of this program, without `config` and what follows it, plus the workspace.
 fn arguments(root: &Path) -> Vec<String> {
     let mut arguments = protocol_config::own_arguments();
     let names_root = |it: &String| it == "--root" || it.starts_with("--root=");

@@ -76,7 +76,7 @@ use crate::paths::{Environment, NoHome, Paths};
 use args::{Cli, Command};
 pub use render::measure;
 
-/// Threads for many sessions, at most.
+/// Maximum threads for many sessions.
 const MANY: usize = 8;
 /// How long tasks may take to clean up when the program ends.
 const CLEAN_UP: std::time::Duration = std::time::Duration::from_millis(300);
@@ -104,7 +104,7 @@ pub fn main() -> Exit {
         }
     };
     let environment = Environment::of_process();
-    // What a notebook prints when it is run must not depend on who looks on.
+    // The output of a running notebook must not depend on whether anyone watches.
     let is_looked_at = matches!(
         cli.command,
         None | Some(Command::Ask(_) | Command::Resume(_))
@@ -138,7 +138,7 @@ pub fn main() -> Exit {
     }
 }
 
-/// How wide the terminal is, for what code prints: shells keep that to themselves.
+/// Passes the terminal's width to the code's environment: shells do not export it.
 fn told_of_terminal(environment: Environment) -> Environment {
     match style::terminal_width() {
         Some(columns) => {
@@ -191,7 +191,7 @@ fn dispatch(cli: Cli, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// A chat, or the answer to one question where nobody is at the terminal.
+/// A chat, or an answer to one question if nobody is at the terminal.
 fn asked_or_chat(
     question: Option<String>,
     session: args::SessionArgs,
@@ -212,14 +212,14 @@ fn asked_or_chat(
     }
 }
 
-/// For one session.
+/// Runs a future for one session.
 fn block_on(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    // Kernel traffic has a thread of its own, so that a screen that takes no more text cannot stop it. More threads would
-    // only hand messages around: a second one costs a fifth more processor time a cell (`scripts/bench --only cpu`).
+    // Kernel traffic has its own thread, so a screen that accepts no more text cannot stop it. More threads would only
+    // hand messages around: a second one costs a fifth more processor time per cell (`scripts/bench --only cpu`).
     block_on_workers(1, future)
 }
 
-/// For many sessions, which must not wait for each other.
+/// Runs a future for many sessions, which must not block each other.
 fn block_on_many(future: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     allocator::for_many_threads();
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
@@ -241,14 +241,14 @@ fn block_on_workers(
             () = signals::at_once() => Ok(Exit::Interrupted),
         }
     });
-    // Tasks that are still there clean up when they are dropped; a thread that waits for a line from the terminal must
-    // not keep the program alive.
+    // Remaining tasks clean up when they are dropped. A thread that waits for a line from the terminal must not keep
+    // the program alive.
     runtime.shutdown_timeout(CLEAN_UP);
     line_source::restore();
     outcome
 }
 
-/// The model's code runs as the same person: it must not read the keys in our environment or memory through /proc.
+/// The model's code runs as the same user: it must not read the keys from our environment or memory through /proc.
 fn hide_memory() {
     #[cfg(target_os = "linux")]
     if let Err(error) =
@@ -278,7 +278,7 @@ fn report(failure: &Failure) {
         text.push('\n');
         text.push_str(&titled("hint:", style::HINT, hint));
     }
-    // Nobody can be told that stderr is gone.
+    // If stderr is closed, there is nowhere left to report it.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -294,7 +294,8 @@ fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| unread(&error))
 }
 
-/// Why stdout takes no more. A closed pipe is not told: who read it has seen enough, and the program ends quietly.
+/// The failure when stdout accepts no more output. A closed pipe is not reported: its reader has seen enough, and the
+/// program ends quietly.
 fn unread(error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::new(FailureKind::OutputClosed, ""),

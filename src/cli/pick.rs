@@ -1,4 +1,5 @@
-//! One of a list, picked at a terminal: typing narrows it, arrows move, Enter takes. The list is gone afterwards.
+//! Lets a person pick from a list at a terminal: typing narrows it, arrows move, Enter picks. Afterwards the list is
+//! removed.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use super::line_source::keys::{Control, Keys, Read};
 use super::render::clipped;
 use super::style::{DIM, HINT, NAME, columns, paint, rows, stderr_colours};
 
-/// Rows of a list that are shown at once, at most.
+/// Maximum rows of a list shown at once.
 const SHOWN: usize = 12;
-/// How soon a terminal that has another size is drawn on anew.
+/// How often to check whether the terminal's size changed.
 const LOOKS: Duration = Duration::from_millis(200);
-/// How long a list may stand there.
+/// How long a list may stay open.
 const PATIENCE: Duration = Duration::from_hours(12);
 
-/// A key, as a list takes it.
+/// A key, as the list interprets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Key {
     Up,
@@ -26,20 +27,20 @@ enum Key {
     Text(String),
 }
 
-/// What is shown and chosen.
+/// The list on the screen and its state.
 struct List<'a> {
     choices: &'a [String],
     typed: String,
-    /// Among those that fit.
+    /// Index among the matching choices.
     at: usize,
 }
 
-/// The number of the choice; `None` if the person wants none of them, or there is no terminal.
+/// The index of the choice; `None` if the person picks none, or there is no terminal.
 pub(super) fn pick(title: &str, choices: &[String]) -> Option<usize> {
     pick_from(title, choices, "")
 }
 
-/// The same, with what is typed already.
+/// The same, starting with the filter `typed`.
 pub(super) fn pick_from(title: &str, choices: &[String], typed: &str) -> Option<usize> {
     let keys = Keys::start(Control::IsKey).ok()?;
     let mut list = List {
@@ -106,15 +107,15 @@ enum Taken {
     Left,
 }
 
-/// Whether `text` has the letters of `word` in their order.
+/// Whether `text` has the letters of `word` in order.
 fn has_letters(text: &str, word: &str) -> bool {
     let mut letters = text.chars();
     word.chars().all(|wanted| letters.any(|it| it == wanted))
 }
 
 impl List<'_> {
-    /// The numbers of the choices that fit: first those in which all words stand, then those that have their letters in
-    /// this order.
+    /// Indices of the matching choices: first those that contain all words, then those that have their letters in
+    /// order.
     fn fitting(&self) -> Vec<usize> {
         let typed = self.typed.to_lowercase();
         let (mut fitting, mut loosely) = (Vec::new(), Vec::new());

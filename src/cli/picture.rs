@@ -1,4 +1,4 @@
-//! Plots in the terminal: the kitty and iTerm2 protocols, else half blocks.
+//! Shows plots in the terminal: with the kitty or iTerm2 protocol, otherwise as half blocks.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -20,16 +20,16 @@ pub(super) enum Protocol {
     Kitty,
     /// iTerm2 inline images (iTerm2, WezTerm, mintty).
     Iterm2,
-    /// Two pixels a character, 24-bit colour.
+    /// Two pixels per character, 24-bit colour.
     HalfBlocks,
-    /// Not at all.
+    /// No pictures.
     None,
 }
 
-/// Widest picture in half blocks, in columns.
+/// Maximum width of a half-block picture, in columns.
 const COLUMNS: u32 = 120;
 
-/// The room that a picture may take.
+/// The space that a picture may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PictureSpace {
     pub columns: u32,
@@ -39,7 +39,7 @@ pub(super) struct PictureSpace {
 }
 
 impl PictureSpace {
-    /// As much of the terminal as leaves its text in sight: two thirds of the height.
+    /// Two thirds of the terminal's height, so that text stays visible.
     pub(super) fn of_terminal() -> Self {
         Self {
             columns: style::columns(),
@@ -48,7 +48,7 @@ impl PictureSpace {
         }
     }
 
-    /// Columns or rows that a picture of pixels is held to; `None` if it fits as it is.
+    /// The limit in columns or rows for a picture of this size in pixels; `None` if it fits.
     fn held_to(self, (width, height): (u32, u32)) -> Option<Held> {
         let (columns, rows) = (
             width.div_ceil(self.character.0.max(1)),
@@ -67,7 +67,7 @@ impl PictureSpace {
     }
 }
 
-/// The side that a picture too large is scaled to; the other one follows.
+/// The side to which an oversized picture is scaled; the other one follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     Columns(u32),
@@ -75,7 +75,7 @@ enum Held {
 }
 
 impl Protocol {
-    /// What the terminal can, told by its environment; `terminal` is whether there is one.
+    /// Detects the terminal's protocol from its environment; `terminal`: there is one.
     pub(super) fn detect(terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> Self {
         let is = |name: &str, value: &str| env(name).is_some_and(|v| v == value);
         if !terminal || is("TERM", "dumb") || env("NO_COLOR").is_some_and(|v| !v.is_empty()) {
@@ -95,7 +95,7 @@ impl Protocol {
         }
     }
 
-    /// What to print for `encoded` (a PNG, JPEG, GIF or WebP file) within `room`; empty if nothing.
+    /// The text that shows `encoded` (a PNG, JPEG, GIF or WebP file) within `room`; empty if it cannot be shown.
     pub(super) fn render(self, encoded: &[u8], room: PictureSpace) -> String {
         let Some((picture, _)) = decoded(encoded) else {
             return String::new();
@@ -137,7 +137,8 @@ fn png(picture: &DynamicImage) -> Option<Vec<u8>> {
     Some(png)
 }
 
-/// Kitty graphics protocol: transmit and display (`a=T`), PNG (`f=100`), in chunks of at most 4096 bytes. `held` are columns (`c=`) or rows (`r=`).
+/// Kitty graphics protocol: transmit and display (`a=T`), PNG (`f=100`), in chunks of at most 4096 bytes. `held`
+/// limits the columns (`c=`) or rows (`r=`).
 fn kitty(png: &[u8], held: &str) -> String {
     let data = STANDARD.encode(png);
     let mut text = String::with_capacity(data.len() + 256);
@@ -177,7 +178,7 @@ fn half_blocks(picture: &DynamicImage, columns: u32, rows: u32) -> String {
         )
         .to_rgba8();
     let pixel = |x, y| {
-        // On white, because plots with a transparent background are drawn in black.
+        // On a white background, because plots with a transparent background are drawn in black.
         small.get_pixel_checked(x, y).map_or([255; 3], |pixel| {
             let [r, g, b, a] = pixel.0.map(u32::from);
             [r, g, b].map(|c| u8::try_from((c * a + 255 * (255 - a)) / 255).unwrap_or(255))

@@ -1,4 +1,4 @@
-//! Reads what is piped into `sponde ask` ([`crate::app::piped`]).
+//! Reads the input piped into `sponde ask` ([`crate::app::piped`]).
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,22 +14,22 @@ use super::{eprint, human};
 use crate::app::piped::Piped;
 use crate::error::{Failure, FailureKind};
 
-/// Bytes that are taken.
+/// Maximum bytes.
 const MOST: u64 = 1 << 30;
-/// Bytes by which the kind of data is known.
+/// Bytes used to detect the kind of data.
 const HEAD: usize = 64 << 10;
-/// How long nothing is said about waiting for the end of it.
+/// How long to wait for the end of input before saying so.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Takes what is piped in or redirected; `None` if nothing is. `dir` is where it waits for its session.
+/// Reads piped or redirected input; `None` if there is none. `dir` keeps it until its session begins.
 ///
 /// # Errors
-/// A pipe that cannot be read or kept, or has too much in it; [`Exit::Interrupted`] if the person does not want to wait.
+/// Input that cannot be read or stored, or is too large; [`Exit::Interrupted`] if the person does not want to wait.
 pub(super) async fn take(
     dir: &Path,
     signals: &mut mpsc::Receiver<Ask>,
 ) -> Result<Option<Piped>, Failure> {
-    // What a program inherits besides, a terminal, /dev/null or a socket, is not meant for us.
+    // Other kinds of inherited stdin (a terminal, /dev/null, a socket) are not input for us.
     let stat = rustix::fs::fstat(io::stdin()).ok();
     let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
     if !matches!(kind, Some(FileType::Fifo | FileType::RegularFile)) {
@@ -76,7 +76,7 @@ pub(super) async fn take(
     }
 }
 
-/// Reads stdin to its end into a new file. Returns the bytes, and the suffix that suits them.
+/// Reads stdin to its end into a new file. Returns its size, and a suffix for its content.
 fn read(path: &Path) -> io::Result<(u64, &'static str)> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
@@ -94,7 +94,7 @@ fn read(path: &Path) -> io::Result<(u64, &'static str)> {
     Ok((head.len() as u64 + rest, suffix(&head)))
 }
 
-/// The suffix by which readers of files know what this is.
+/// The suffix that tells file readers the format.
 fn suffix(head: &[u8]) -> &'static str {
     for (magic, suffix) in [
         (&b"PAR1"[..], "parquet"),
@@ -114,7 +114,7 @@ fn suffix(head: &[u8]) -> &'static str {
         return "bin";
     }
     let text = String::from_utf8_lossy(head);
-    // The last of them may be cut off.
+    // The last line may be cut off.
     let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
     let lines: Vec<&str> = whole
         .lines()
@@ -134,7 +134,7 @@ fn suffix(head: &[u8]) -> &'static str {
             .iter()
             .take(10)
             .map(|line| line.matches(separator).count());
-        // Quoted cells may have more of them.
+        // Quoted cells may contain more separators.
         lines.len() > 1 && counts.min().is_some_and(|least| least > 0)
     };
     if columns('\t') {

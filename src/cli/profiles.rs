@@ -1,4 +1,4 @@
-//! `sponde profiles`: which there are, where, which one is in use, and what is wrong with one.
+//! `sponde profiles`: lists the profiles, their files, which one is in use, and any errors in them.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ pub(super) fn profiles(context: &Context) -> Result<Exit, Failure> {
     Ok(if broken { Exit::Usage } else { Exit::Done })
 }
 
-/// Its description, or what it sets.
+/// The profile's description, or the settings in it.
 fn says(config: &Config) -> String {
     if let Some(description) = &config.description {
         return description.trim().to_owned();
@@ -69,7 +69,7 @@ fn says(config: &Config) -> String {
     parts.join(", ")
 }
 
-/// What a person sees when the configuration cannot be used.
+/// The failure shown when the configuration cannot be used.
 pub(super) fn failure(error: &ConfigError) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {

@@ -1,4 +1,4 @@
-//! Asks whether a project's `SPONDE.md` and `.mcp.json` are trusted.
+//! Asks whether to trust a project's `SPONDE.md` and `.mcp.json`.
 
 use std::io::BufRead as _;
 
@@ -7,8 +7,7 @@ use super::{Context, eprint, filter};
 use crate::app::SessionSettings;
 use crate::app::project::{self, Purpose, TrustQuestion};
 
-/// Asks about the files of the working directory's project, as far as nothing was decided yet. Returns what the person
-/// said yes to.
+/// Asks about the undecided files of the working directory's project. Returns those that the person trusts.
 pub(super) async fn ask(settings: &SessionSettings, context: &Context) -> Vec<TrustQuestion> {
     let cwd = context.paths.environment.cwd();
     let questions = cwd.map_or_else(Vec::new, |cwd| project::questions(cwd, settings, context));
@@ -40,7 +39,7 @@ async fn is_trusted(question: &TrustQuestion, context: &Context) -> bool {
             &filter::plain(&format!("{} {wants}", question.project.path.display())),
             colours
         ),
-        // With what a terminal would handle written out.
+        // Control characters are written out.
         indented(&filter::code(&question.project.text)),
         paint(HINT, asks, colours),
     ));
@@ -54,7 +53,7 @@ async fn is_trusted(question: &TrustQuestion, context: &Context) -> bool {
     };
     let answer = answer.trim().to_lowercase();
     let yes = matches!(answer.as_str(), "y" | "yes");
-    // Only a word is a decision: a closed terminal is asked again next time.
+    // Only a typed word is a decision: after a closed terminal we ask again next time.
     if !answer.is_empty() {
         project::decide(question, yes, context);
     }

@@ -1,11 +1,11 @@
-//! The lines that other programs have in their configuration to start this one (`sponde mcp config`, `sponde acp config`).
+//! The settings with which other programs start this one (`sponde mcp config`, `sponde acp config`).
 
 use super::print;
 use crate::cli::exit::Exit;
 use crate::error::{Failure, FailureKind};
 use crate::mcp::clients::ClientLines;
 
-/// Where this program is.
+/// The path of this program.
 pub(super) fn own_program() -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(
@@ -16,13 +16,13 @@ pub(super) fn own_program() -> Result<String, Failure> {
     Ok(program.display().to_string())
 }
 
-/// The arguments that this program was started with, without `config` and what follows it.
+/// The arguments of this program, without `config` and what follows it.
 pub(super) fn own_arguments() -> Vec<String> {
     let given = std::env::args().skip(1);
     given.take_while(|it| it != "config").collect()
 }
 
-/// Prints the lines of one client, or of all.
+/// Prints the settings for one client, or for all.
 pub(super) fn print_lines(known: &[ClientLines], client: Option<&str>) -> Result<Exit, Failure> {
     if let Some(name) = client {
         let found = known.iter().find(|it| it.name == name);

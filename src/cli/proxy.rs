@@ -1,4 +1,4 @@
-//! `sponde kernel-proxy`: Jupyter starts us as a kernel, and we start the real one.
+//! `sponde kernel-proxy`: Jupyter starts this program as a kernel, and it starts the real one.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::jupyter::connection::ConnectionInfo;
 use crate::kernel::{LaunchOptions, Proxy, ProxyAsk, ProxyEnd};
 use crate::task::{self, Task};
 
-/// Who started us says its process id here, as jupyter_client does for every kernel; `1` means: do not look.
+/// The variable with our parent's process id, which jupyter_client sets for every kernel; `1` means: do not watch it.
 const PARENT: &str = "JPY_PARENT_PID";
-/// How often we look whether it is still there, as ipykernel does.
+/// How often to check whether the parent still exists, as ipykernel does.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs it.
@@ -63,7 +63,7 @@ pub(super) async fn proxy(args: ProxyArgs, context: &Context) -> Result<Exit, Fa
     }
 }
 
-/// SIGINT is for the kernel, however often it comes; SIGTERM, SIGHUP and the end of who started us are for us.
+/// SIGINT is for the kernel, however often it comes; SIGTERM, SIGHUP and the parent's end are for us.
 fn listen() -> (mpsc::Receiver<ProxyAsk>, Task) {
     let (sender, asks) = mpsc::channel(8);
     let parent = std::env::var(PARENT)
@@ -85,7 +85,7 @@ fn listen() -> (mpsc::Receiver<ProxyAsk>, Task) {
                 _ = term.recv() => ProxyAsk::End,
                 _ = hup.recv() => ProxyAsk::End,
                 _ = look.tick(), if parent.is_some() => {
-                    // An orphan is given a new parent.
+                    // An orphan gets a new parent.
                     if rustix::process::getppid() == parent {
                         continue;
                     }

@@ -6,7 +6,7 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use crate::kernel::reap;
 
-/// Runs it; with `kept` kernels end that --keep-kernel has left running.
+/// Runs it; with `kept`, also ends kernels that --keep-kernel left running.
 pub(super) fn run(kept: bool, context: &Context) -> Result<Exit, Failure> {
     let sockets = &context.paths.sockets;
     let mut reaped = reap::reap(sockets);

@@ -1,4 +1,5 @@
-//! Events -> a scrolling terminal that copies and pipes well. The model's words go to stdout, the rest to stderr.
+//! Renders events as a scrolling transcript that copies and pipes well. The model's words go to stdout, the rest to
+//! stderr.
 
 mod abilities;
 mod busy;
@@ -32,7 +33,7 @@ pub(super) use line::clipped;
 use line::write_now;
 use words::Words;
 
-/// Shows a session.
+/// Renders a session.
 pub(super) struct Renderer {
     can: Abilities,
     section: Section,
@@ -40,16 +41,16 @@ pub(super) struct Renderer {
     busy: Busy,
     words: Words,
     cells: Cells,
-    /// One of several turns: errors are told here, and the notebook only once.
+    /// One of several turns: errors are shown here, and the notebook only once.
     chat: bool,
     notebook_named: bool,
-    /// Why the turn stops was said when the person was asked whether to go on.
+    /// The limit was already shown when the person was asked whether to continue.
     limit_told: bool,
-    /// What the terminal is told besides.
+    /// Other signals to the terminal.
     attention: Option<Attention>,
-    /// Questions that the model has suggested last.
+    /// The questions that the model last suggested.
     follow_ups: Vec<String>,
-    /// stdout takes no more, for this reason: nothing more can be said.
+    /// stdout accepts no more output, for this reason: nothing more can be shown.
     pub unread: Option<Failure>,
 }
 
@@ -63,7 +64,7 @@ enum Section {
 }
 
 impl Renderer {
-    /// `chat` says whether more turns will follow.
+    /// `chat`: more turns follow.
     pub(super) fn new(chat: bool) -> Self {
         let can = Abilities::of_stderr();
         Self {
@@ -82,19 +83,19 @@ impl Renderer {
         }
     }
 
-    /// Tells the terminal besides what `attention` says.
+    /// Adds the signals of `attention`.
     pub(super) fn attending(mut self, attention: Attention) -> Self {
         self.can.links = Links::of(attention.links);
         self.attention = Some(attention);
         self
     }
 
-    /// The language of the main kernel, which cells are in unless they say another.
+    /// Sets the main kernel's language, the default for cells.
     pub(super) fn speaks(&mut self, language: &str) {
         language.clone_into(&mut self.cells.main_language);
     }
 
-    /// What goes on, for the title of the window.
+    /// Shows the current activity in the window's title.
     pub(super) fn name(&mut self, what: &str) {
         if let Some(attention) = &mut self.attention {
             attention.name(what);
@@ -104,7 +105,7 @@ impl Renderer {
     /// Shows one event.
     pub(super) fn show(&mut self, event: &EventKind) {
         if !Self::leaves_open(event) {
-            // Its files are told between its last output and its end.
+            // The cell's files are listed between its last output and its end.
             let is_over = matches!(
                 event,
                 EventKind::PicturesSaved { .. }
@@ -210,7 +211,7 @@ impl Renderer {
                 ..
             } => {
                 let totals = (turn.requests > 0).then(|| totals::line(turn, session));
-                // Of an only turn in which nothing came of the model, nothing is kept.
+                // For a single turn in which the model produced nothing, nothing is stored.
                 let is_empty = !self.chat && session.requests == 0;
                 let is_kept = !(is_empty && matches!(end, TurnEnd::ModelFailed { .. }));
                 let notebook = notebook.as_deref().filter(|_| is_kept);
@@ -219,7 +220,7 @@ impl Renderer {
         }
     }
 
-    /// Ends the line that was begun, so that something else can be printed.
+    /// Ends an open line, so that other output can follow.
     pub(super) fn end_line(&mut self) {
         self.clear_status();
         self.end_text();
@@ -241,7 +242,7 @@ impl Renderer {
         self.section = section;
     }
 
-    /// A limit is reached.
+    /// Reports that a limit was reached.
     fn limit(&mut self, end: &TurnEnd) {
         let text = match end {
             TurnEnd::StepLimit { steps } => {
@@ -270,7 +271,7 @@ impl Renderer {
             TurnEnd::Done | TurnEnd::CellFailed | TurnEnd::Declined => {}
             TurnEnd::Planned => self.note(DIM, "the plan is not carried out"),
             TurnEnd::Interrupted => self.note(WARN, "interrupted"),
-            // In a chat the person was told when they were asked.
+            // In a chat, the person saw this when they were asked.
             TurnEnd::StepLimit { .. } | TurnEnd::Repeating | TurnEnd::Budget { .. } => {
                 if !std::mem::take(&mut self.limit_told) {
                     self.limit(end);
@@ -299,7 +300,7 @@ impl Renderer {
         }
     }
 
-    /// A line of ours that leads to a file. Where it is a link it is not wrapped, which would cut the link.
+    /// Prints a line of ours that links to a file. A linked line is not wrapped, because that would cut the link.
     fn linked(&mut self, style: anstyle::Style, text: &str, file: &str) {
         let link = self.can.links.file(file, text);
         if link == text {
@@ -327,7 +328,7 @@ impl Renderer {
         self.printed(text);
     }
 
-    /// This stands on the screen now.
+    /// Records that this was printed.
     fn printed(&mut self, text: &str) {
         self.cursor.after(text, style::columns());
         self.busy.printed();
@@ -335,7 +336,7 @@ impl Renderer {
 }
 
 impl Drop for Renderer {
-    /// What came of a cell that nobody waited for is shown too.
+    /// Also shows the rest of a cell that nobody waited for.
     fn drop(&mut self) {
         self.settle(false);
     }

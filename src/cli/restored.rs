@@ -1,4 +1,4 @@
-//! What a person sees of a session that comes back.
+//! What a person sees when a session is resumed.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use super::{filter, human};
 use crate::agent::{EventKind, RestoredBy};
 use crate::session::{CellKind, CellStatus, Transcript};
 
-/// Characters of the variables' names that are shown.
+/// How many characters of variable names are shown.
 const NAMES: usize = 200;
-/// Characters of the code that a kernel is busy with.
+/// How many characters of a busy kernel's code are shown.
 const CODE: usize = 40;
-/// Lines of the last answer that are shown.
+/// How many lines of the last answer are shown.
 const LINES: usize = 12;
 
-/// The last question and what was answered.
+/// The last question and its answer.
 pub(super) fn tail(transcript: &Transcript) -> String {
     let colours = stderr_colours();
     let cells = transcript.cells();
@@ -42,7 +42,7 @@ pub(super) fn tail(transcript: &Transcript) -> String {
     text
 }
 
-/// What a person is told while a session comes back.
+/// Messages while a session is being resumed.
 pub(super) fn lines(event: &EventKind) -> Vec<(anstyle::Style, String)> {
     let mut lines = Vec::new();
     match event {

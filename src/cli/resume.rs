@@ -1,4 +1,4 @@
-//! `sponde resume`: a session goes on where it was.
+//! `sponde resume`: continues a session where it stopped.
 
 use super::args::ResumeArgs;
 use super::chat;
@@ -33,7 +33,7 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     }
     let dir = context.paths.sessions();
     let all = sessions::list(&dir);
-    // A notebook that was moved names its session itself.
+    // A notebook that was moved names its own session.
     let moved = wanted.as_deref().map(std::path::Path::new);
     let moved = moved.filter(|path| path.is_file());
     let id = moved.and_then(sessions::named_in);
@@ -54,7 +54,7 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
         opened.move_to(path).map_err(|error| not_opened(&error))?;
     }
     if opened.mended.notebook_missing && !sessions::was_saved(&dir, &found.id) {
-        // It was killed before there was one: nothing is missing.
+        // The session was killed before it had a notebook: nothing is missing.
         opened.mended.notebook_missing = false;
     }
     let name = found
@@ -87,8 +87,8 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> Result<Exit, 
     Box::pin(chat::go_on(session_args, Some(resumed), None, context)).await
 }
 
-/// The session that a person picks: of those that nobody has open, the ones of this directory first. `None` if they want
-/// none.
+/// The session that a person picks, from those that no process has open; sessions of this directory come first. `None`
+/// if they pick none.
 fn picked(all: &[Found]) -> Result<Option<&Found>, Failure> {
     let here = std::env::current_dir().ok();
     let directory = |found: &Found| found.begin.as_ref().map(|begin| begin.cwd.clone());
@@ -124,7 +124,7 @@ fn picked(all: &[Found]) -> Result<Option<&Found>, Failure> {
     Ok(picked.and_then(|number| listed.get(number).copied()))
 }
 
-/// The latest session that nobody else has open; if there is none, the latest, whose opening says who has it.
+/// The latest session that no other process has open. If there is none, the latest one: opening it reports who has it.
 fn latest(all: &[Found]) -> Result<&Found, Failure> {
     let Some(free) = all.iter().find(|found| found.open.is_none()) else {
         return find(all, None);

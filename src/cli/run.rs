@@ -1,7 +1,7 @@
-//! `sponde run`: execute notebooks, scripts or a line of code. stdout is what the code printed (docs/run.md).
+//! `sponde run`: executes notebooks, scripts or a line of code. stdout carries what the code printed (docs/run.md).
 //!
-//! [`crate::app::run`] decides what runs, where and how; [`watch`] shows one while it runs, [`many`] several; [`check`]
-//! shows what differs.
+//! [`crate::app::run`] decides what runs, where and how; [`watch`] shows one notebook while it runs, [`many`] several;
+//! [`check`] shows the differences.
 
 mod check;
 mod finish;
@@ -28,7 +28,7 @@ pub(super) use finish::bad;
 use progress::Progress;
 use watch::{Shown, Watched};
 
-/// What all notebooks of a run share.
+/// Settings that all notebooks of a run share.
 struct Settings<'a> {
     args: &'a RunArgs,
     run: RunSettings<'a>,
@@ -73,7 +73,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
             gateway: remote_kernels::open(args.gateway.gateway.as_deref(), context).await?,
             sandbox: args.sandbox.settings(),
             databases: args.databases.clone(),
-            // The comparison tells which errors are new.
+            // The comparison reports which errors are new.
             allow_errors: args.allow_errors || args.check,
             allow_stdin: style::is_interactive()
                 && jobs.len() == 1
@@ -102,7 +102,7 @@ pub(super) async fn run(args: RunArgs, context: &Context) -> Result<Exit, Failur
     }
 }
 
-/// What is named on the command line. stdin is read to its end.
+/// The inputs named on the command line. Reads stdin to its end.
 fn inputs(args: &RunArgs) -> Result<Vec<Input>, Failure> {
     if let Some(code) = &args.code {
         return Ok(vec![Input::Code(code.clone())]);
@@ -201,16 +201,16 @@ async fn one(job: &Job, settings: &Settings<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 struct Concluded {
     /// Every difference, for a person.
     report: String,
-    /// The sum of it.
+    /// The summary.
     words: String,
     failure: Option<Failure>,
 }
 
-/// Compares what was stored with what is there now, and takes it over if that is wanted.
+/// Compares the stored outputs with the new ones, and saves the new ones if wanted.
 fn conclude<W>(
     check: Check,
     ran: &Ran<W>,
@@ -219,7 +219,7 @@ fn conclude<W>(
 ) -> Result<Concluded, Failure> {
     let stopped = match &ran.result {
         Ok(report) => report.failed.as_ref().map(|(index, _)| *index),
-        // The verdict tells.
+        // The verdict reports it.
         Err(_) => Some(0),
     };
     let checked = check.compare(&ran.notebook, stopped);

@@ -1,4 +1,5 @@
-//! What code prints, where it would go without us: stdout to stdout, stderr to stderr, results as text, plots as files.
+//! Sends code's output where it would go without us: stdout to stdout, stderr to stderr, results as text, plots as
+//! files.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::jupyter::nbformat::Output;
 use crate::session::shown_text::shown_text;
 use crate::session::visual::Visual;
 
-/// What code prints goes where it would go without us.
+/// Shows the output of code.
 pub(super) struct Screen {
     /// Whether stdout is a terminal.
     terminal: bool,
@@ -22,7 +23,7 @@ pub(super) struct Screen {
     stderr: Filter,
     protocol: Protocol,
     pictures: PictureFiles,
-    /// Whether the terminal's cursor stands where a line begins.
+    /// Whether the terminal's cursor is at the start of a line.
     at_line_start: bool,
 }
 
@@ -39,18 +40,18 @@ impl Screen {
         }
     }
 
-    /// Whether something else can be shown on a line of its own.
+    /// Whether other output can be shown on its own line.
     pub(super) fn at_line_start(&self) -> bool {
         self.at_line_start
     }
 
-    /// Somebody has typed a line.
+    /// Records that a person typed a line.
     pub(super) fn line_was_typed(&mut self) {
         self.at_line_start = true;
     }
 
     /// # Errors
-    /// stdout takes no more.
+    /// stdout accepts no more output.
     pub(super) fn show(&mut self, event: &EventKind) -> Result<(), Failure> {
         match event {
             EventKind::Output {
@@ -61,7 +62,7 @@ impl Screen {
                 change: OutputChange::Update { data, .. },
                 ..
             } => self.display(data),
-            // A sequence that one cell left open must not swallow the next one's output.
+            // A sequence that one cell left open must not swallow the output of the next one.
             EventKind::CodeStarted { .. } => {
                 self.stdout.begin_again();
                 self.stderr.begin_again();
@@ -137,7 +138,7 @@ impl Screen {
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
-        // To a file or another program goes exactly what was printed.
+        // A file or another program receives exactly what was printed.
         if !self.terminal {
             return print(text);
         }

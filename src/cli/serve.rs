@@ -1,4 +1,4 @@
-//! `sponde serve`: sessions over HTTP. Prints where, and ends in good order with Ctrl-C or SIGTERM.
+//! `sponde serve`: serves sessions over HTTP. Prints its address, and ends cleanly on Ctrl-C or SIGTERM.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -83,14 +83,14 @@ pub(super) async fn serve(args: ServeArgs, context: &Context) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// Resolves when stdin is closed. What comes over it is thrown away.
+/// Resolves when stdin is closed. Its content is discarded.
 async fn end_of_stdin() {
     let mut stdin = tokio::io::stdin();
-    // An error is an end too.
+    // An error counts as the end, too.
     let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
 }
 
-/// Opens the page through a file that only this person can read: others see the arguments of programs.
+/// Opens the page through a file that only this person can read, because program arguments are visible to others.
 fn open_in_browser(server: &Server) -> Result<(), Failure> {
     let page = server.opening_page()?;
     let opener = if cfg!(target_os = "macos") {

@@ -1,4 +1,4 @@
-//! `sponde sessions`: what is kept, and what becomes of it.
+//! `sponde sessions`: manages the stored sessions.
 
 mod fork;
 mod list;
@@ -38,7 +38,7 @@ fn rename(wanted: &str, title: &str, context: &Context) -> Result<Exit, Failure>
 fn remove(wanted: &[String], context: &Context) -> Result<Exit, Failure> {
     let dir = context.paths.sessions();
     let all = sessions::list(&dir);
-    // All are found before the first is removed.
+    // Look up all sessions before removing the first one.
     let found: Result<Vec<&Found>, Failure> =
         wanted.iter().map(|name| find(&all, Some(name))).collect();
     for found in found? {
@@ -71,11 +71,11 @@ fn tell_removed(
     Ok(())
 }
 
-/// Removes the oldest until the others fit. What is open stays, and what the latest session has.
+/// Removes the oldest sessions until the rest fits. Keeps open sessions and the latest one's files.
 fn collect(max_size: u64, dry_run: bool, context: &Context) -> Result<Exit, Failure> {
     let dir = context.paths.sessions();
     let all = sessions::list(&dir);
-    // What the person keeps elsewhere is not ours to count.
+    // Files that the person keeps elsewhere do not count.
     let mut total: u64 = all.iter().map(|found| own_bytes(found, &dir)).sum();
     let mut removed = 0;
     for found in all.iter().rev() {
@@ -96,7 +96,7 @@ fn collect(max_size: u64, dry_run: bool, context: &Context) -> Result<Exit, Fail
         } else {
             match sessions::remove(&dir, &context.paths.state, found) {
                 Ok(freed) => tell_removed(found, &all, freed, context)?,
-                // Somebody has opened it meanwhile.
+                // Another process has opened it meanwhile.
                 Err(OpenError::Taken { .. }) => continue,
                 Err(error) => return Err(not_opened(&error)),
             }

@@ -1,4 +1,4 @@
-//! Ctrl-C and requests to end, as a channel. The third Ctrl-C in a row ends the program at once.
+//! Delivers Ctrl-C and requests to end through a channel. The third Ctrl-C in a row ends the program at once.
 
 use super::stop::Ask;
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::task::{self, Task};
 
-/// So many Ctrl-C within [`IN_A_ROW`] end the program at once.
+/// This many Ctrl-C within [`IN_A_ROW`] end the program at once.
 const AT_ONCE: usize = 3;
-/// See [`AT_ONCE`]. Less than a person waits before they are told that a cell goes on and two more restart the kernel: those
-/// two must not end the program.
+/// See [`AT_ONCE`]. Shorter than the delay before a person is told that a cell is still running and that two more
+/// Ctrl-C restart the kernel: those two must not end the program.
 const IN_A_ROW: Duration = Duration::from_millis(1500);
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
-/// Somebody wants the program to end at once.
+/// Notifies that the program must end at once.
 static NOW: Notify = Notify::const_new();
-/// How long the program then has to clean up.
+/// How long the program has to clean up then.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// Resolves when the program is to end at once.
+/// Resolves when the program must end at once.
 pub(super) async fn at_once() {
     NOW.notified().await;
 }
 
-/// Listens from now on.
+/// Starts listening.
 pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
     let (sender, receiver) = mpsc::channel(8);
     let task = task::spawn("signals", async move {
@@ -46,7 +46,7 @@ pub(super) fn listen() -> (mpsc::Receiver<Ask>, Task) {
                     pressed.push(now);
                     if pressed.len() >= AT_ONCE {
                         NOW.notify_one();
-                        // The task that waits for it may be stuck in a write.
+                        // The task that waits for it may be blocked in a write.
                         tokio::time::sleep(STUCK).await;
                         super::line_source::restore();
                         std::process::exit(INTERRUPTED);

@@ -1,4 +1,4 @@
-//! Colours, and whether there are any. Understandable without: a colour never says what words do not.
+//! Colours, and whether they are on. All output is understandable without them: a colour never says what words do not.
 
 use std::io::IsTerminal as _;
 
@@ -12,14 +12,14 @@ pub(super) const HINT: Style = AnsiColor::Cyan.on_default();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 /// Bad news.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
-/// Neither good nor bad, but to be read.
+/// Neither good nor bad, but important.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
-/// Secondary.
+/// Secondary text.
 pub(super) const DIM: Style = Style::new().effects(Effects::DIMMED);
 /// Names.
 pub(super) const NAME: Style = Style::new().effects(Effects::BOLD);
 
-/// `text` in `style`, or as it is.
+/// `text` in `style`; unchanged without colours.
 pub(super) fn paint(style: Style, text: &str, colours: bool) -> String {
     if colours && !text.is_empty() {
         format!("{style}{text}{style:#}")
@@ -28,7 +28,7 @@ pub(super) fn paint(style: Style, text: &str, colours: bool) -> String {
     }
 }
 
-/// Whether stderr takes colours (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM=dumb`, not a terminal).
+/// Whether stderr supports colours (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM=dumb`, not a terminal).
 pub(super) fn stderr_colours() -> bool {
     anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
 }
@@ -38,12 +38,12 @@ pub(super) fn stdout_colours() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// Whether a person sits at this terminal: they can read stderr and type.
+/// Whether a person is at this terminal: they can read stderr and type.
 pub(super) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Whether stderr is a terminal whose cursor can be moved, so that what is there can be replaced.
+/// Whether stderr is a terminal with a movable cursor, so that text can be replaced.
 pub(super) fn moves_cursor() -> bool {
     std::io::stderr().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
@@ -59,7 +59,7 @@ pub(super) fn rows() -> u32 {
     size(|size| size.ws_row).unwrap_or(24)
 }
 
-/// Width and height of a character in pixels; the usual ones if the terminal does not say.
+/// Width and height of a character in pixels; typical values if the terminal does not report them.
 pub(super) fn character() -> (u32, u32) {
     let side = |pixels: fn(&Winsize) -> u16, count: u32| size(pixels).map(|all| all / count);
     let width = side(|size| size.ws_xpixel, columns());
@@ -70,7 +70,7 @@ pub(super) fn character() -> (u32, u32) {
     }
 }
 
-/// How wide the terminal is, if there is one.
+/// The terminal's width, if there is one.
 pub(super) fn terminal_width() -> Option<usize> {
     size(|size| size.ws_col).and_then(|width| usize::try_from(width).ok())
 }
@@ -80,8 +80,8 @@ fn size(part: impl Fn(&Winsize) -> u16) -> Option<u32> {
     Some(u32::from(part(&size))).filter(|&part| part > 0)
 }
 
-/// `text` with line breaks between words where a terminal of `columns` would break it anywhere. A long word,
-/// such as a path, is left to the terminal, which knows it as one when it is copied.
+/// `text`, wrapped between words at `columns`. A long word such as a path is left to the terminal, which then copies
+/// it as one word.
 pub(super) fn wrapped(text: &str, columns: u32) -> String {
     let columns = usize::try_from(columns).unwrap_or(usize::MAX);
     let mut shown = String::with_capacity(text.len());
@@ -104,7 +104,7 @@ pub(super) fn wrapped(text: &str, columns: u32) -> String {
     shown
 }
 
-/// A line of ours for stderr, broken between words where that is a terminal.
+/// A line of ours for stderr, wrapped between words if that is a terminal.
 pub(super) fn wrapped_for_stderr(text: &str) -> std::borrow::Cow<'_, str> {
     if std::io::stderr().is_terminal() {
         wrapped(text, columns()).into()

@@ -1,12 +1,12 @@
-//! Which terminal this is, by its environment, and what it can do: one table for pictures, links, notifications and titles.
+//! Detects the terminal from its environment: one table of its support for pictures, links, notifications and titles.
 
-/// What a terminal can do that not each of them can.
+/// Abilities that only some terminals have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TerminalKind {
     pub(super) graphics: Graphics,
-    /// Names of files can be links (OSC 8).
+    /// File names can be links (OSC 8).
     pub(super) links: bool,
-    /// It shows notifications of the desktop (OSC 9).
+    /// It shows desktop notifications (OSC 9).
     pub(super) notifications: bool,
     /// Its window has a title (OSC 2).
     pub(super) title: bool,
@@ -19,24 +19,24 @@ pub(super) enum Graphics {
     None,
     /// kitty's protocol.
     Kitty,
-    /// iTerm2's.
+    /// iTerm2's protocol.
     Iterm2,
 }
 
-/// How a terminal is known.
+/// How a terminal is recognised.
 #[derive(Debug, Clone, Copy)]
 enum Mark {
-    /// `TERM` begins so.
+    /// `TERM` begins with this.
     Term(&'static str),
     /// `TERM_PROGRAM` is this.
     Program(&'static str),
-    /// This variable is there.
+    /// This variable is set.
     Variable(&'static str),
-    /// This variable is a number, at least this one.
+    /// This variable is a number, and at least this large.
     Version(&'static str, u32),
 }
 
-/// A terminal: how it is known, its graphics, whether it has links and notifications.
+/// A terminal: how it is recognised, its graphics, links, notifications.
 type Known = (&'static [Mark], Graphics, bool, bool);
 
 const KNOWN: [Known; 12] = {
@@ -62,7 +62,7 @@ const KNOWN: [Known; 12] = {
         (&[Term("rio"), Program("rio")], None, true, true),
         (&[Term("alacritty")], None, true, false),
         (&[Program("vscode")], None, true, false),
-        // GNOME's and others on the same library.
+        // GNOME Terminal and others that use the same library.
         (&[Version("VTE_VERSION", 5000)], None, true, false),
         (&[Variable("KONSOLE_VERSION")], None, true, false),
         // Windows Terminal.
@@ -70,7 +70,7 @@ const KNOWN: [Known; 12] = {
     ]
 };
 
-/// How `TERM` begins where a window has a title. Terminals that have none print what they do not know.
+/// Prefixes of `TERM` for terminals whose windows have titles. Other terminals print unknown sequences.
 const TITLED: [&str; 14] = [
     "xterm",
     "screen",
@@ -89,16 +89,16 @@ const TITLED: [&str; 14] = [
 ];
 
 impl TerminalKind {
-    /// That of this process.
+    /// The terminal of this process.
     pub(super) fn of_environment() -> Self {
         Self::of(&|name| std::env::var(name).ok())
     }
 
-    /// By the variables of an environment.
+    /// From the variables of an environment.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let term = variable("TERM").unwrap_or_default();
         let title = TITLED.iter().any(|name| term.starts_with(name));
-        // Multiplexers pass none of the rest through.
+        // Multiplexers pass the other sequences on to no terminal.
         let is_inside = variable("TMUX").is_some() || variable("STY").is_some();
         let is = |mark: &Mark| match *mark {
             Mark::Term(begin) => term.starts_with(begin),

@@ -1,4 +1,4 @@
-//! Code in colours that are readable on light and on dark.
+//! Code in colours that are readable on light and dark backgrounds.
 
 use super::filter;
 use crate::export::{Class, Highlighter};
@@ -6,10 +6,10 @@ use crate::export::{Class, Highlighter};
 /// Ends every colour.
 const END: &str = "\u{1b}[0m";
 
-/// SGR: only the terminal's own colours, which its theme makes readable on its background.
+/// SGR: only the terminal's palette colours, which its theme makes readable on its background.
 fn begin(class: Class) -> Option<&'static str> {
     Some(match class {
-        // The blue that is left for calls cannot be read on black in xterm's own palette.
+        // The remaining colour for calls, blue, is unreadable on black in xterm's default palette.
         Class::Plain | Class::Call => return None,
         Class::Comment => "\u{1b}[2m",
         Class::Text => "\u{1b}[32m",
@@ -19,7 +19,7 @@ fn begin(class: Class) -> Option<&'static str> {
     })
 }
 
-/// Adds a piece of code. A colour ends with its line, so that a line can be copied or clipped alone.
+/// Adds a piece of code. A colour ends with its line, so that a line can be copied or clipped separately.
 pub(super) fn tint(class: Class, text: &str, colours: bool, out: &mut String) {
     let Some(begin) = begin(class).filter(|_| colours) else {
         return out.push_str(text);
@@ -36,7 +36,7 @@ pub(super) fn tint(class: Class, text: &str, colours: bool, out: &mut String) {
     }
 }
 
-/// Code that comes in pieces.
+/// Colours code that arrives in pieces.
 pub(super) struct Tinted {
     highlighter: Highlighter,
     colours: bool,
@@ -51,7 +51,7 @@ impl Tinted {
         }
     }
 
-    /// What there is to print of more code; what a terminal would not show is written out.
+    /// Takes more code, and returns what can be printed; characters that a terminal would not show are written out.
     pub(super) fn push(&mut self, code: &str) -> String {
         let code = filter::code(code);
         if !self.colours {
@@ -63,7 +63,7 @@ impl Tinted {
         out
     }
 
-    /// What is left of it.
+    /// Returns the rest.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         let colours = self.colours;
@@ -73,7 +73,7 @@ impl Tinted {
     }
 }
 
-/// Code that is all there.
+/// Colours complete code.
 pub(super) fn tinted(code: &str, language: &str, colours: bool) -> String {
     let mut tinted = Tinted::new(language, colours);
     let mut out = tinted.push(code);

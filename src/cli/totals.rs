@@ -1,10 +1,10 @@
-//! What a turn and a session have cost, as a line for people.
+//! The cost of a turn and of a session, as a line of text.
 
 use std::fmt::Write as _;
 
 use crate::agent::{Cost, Totals};
 
-/// One line; the session's part only when there was more than this turn.
+/// One line; includes the session only if it had more than this turn.
 pub(super) fn line(turn: &Totals, session: &Totals) -> String {
     let mut line = format!("{}, {}", spent(turn), duration(turn.seconds));
     if session.requests > turn.requests {
@@ -20,7 +20,7 @@ pub(super) fn spent(totals: &Totals) -> String {
         let _ = write!(text, " ({} cached)", count(totals.cached_tokens));
     }
     let _ = write!(text, ", {} out", count(totals.output_tokens));
-    // What runs at home is not worth a word.
+    // A model that runs locally costs nothing worth mentioning.
     if let Some(cost) = totals.cost_usd.filter(|&cost| cost > 0.0) {
         let _ = write!(text, ", {}", Cost::dollars(cost));
     }

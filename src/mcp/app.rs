@@ -1,22 +1,22 @@
-//! What a run has put out, as a page in the client: code, text, plots at full size, variables and windows of tables.
+//! A page in the client that shows a run: code, text, plots at full size, variables and windows of tables.
 //!
-//! MCP Apps (SEP-1865, 2026-01-26): a tool names the page, the client reads it as a resource, shows it in a frame without an
-//! origin or a network, and tells it the tool's arguments and result. What it asks of us goes through the client.
+//! MCP Apps (SEP-1865, 2026-01-26): a tool names the page. The client reads it as a resource, shows it in a frame
+//! without origin or network, and sends it the tool's arguments and result. Its requests to us go through the client.
 
 use serde_json::{Value, json};
 
-/// Where it is.
+/// Its URI.
 const URI: &str = "ui://sponde/outputs";
-/// What it is.
+/// Its MIME type.
 const TYPE: &str = "text/html;profile=mcp-app";
 const PAGE: &str = include_str!("app.html");
 
-/// What a tool says whose results it shows.
+/// Metadata of a tool whose results it shows.
 pub(super) fn meta() -> Value {
     json!({ "ui": { "resourceUri": URI } })
 }
 
-/// As one of a list.
+/// Its entry in a list.
 pub(super) fn entry() -> Value {
     json!({
         "uri": URI,
@@ -26,10 +26,10 @@ pub(super) fn entry() -> Value {
     })
 }
 
-/// Its text, if `uri` is its address.
+/// Its content, if `uri` is its URI.
 pub(super) fn read(uri: &str) -> Option<Value> {
     let page = || PAGE.replacen("VERSION", env!("CARGO_PKG_VERSION"), 1);
-    // Nothing from elsewhere: that no domain is named means that none is allowed.
+    // No external content: if no domain is named, none is allowed.
     (uri == URI).then(|| {
         json!({ "contents": [{
             "uri": URI,

@@ -1,4 +1,4 @@
-//! A request on its way: what can be sent to its client meanwhile, and how its person is asked.
+//! A running request: sends messages to its client meanwhile, and asks its person.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,30 +9,30 @@ use tokio::sync::mpsc;
 use super::caller::Caller;
 use crate::rpc::{Questions, notification};
 
-/// How long a person may think about a question.
+/// How long a person may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_mins(10);
-/// Progress is told at most so often.
+/// Minimum time between progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
-/// Characters of a line of progress.
+/// Maximum characters of a progress line.
 const LINE: usize = 200;
 
-/// A request's way back to its client.
+/// The connection from a request back to its client.
 #[derive(Clone)]
 pub struct Call {
     /// Who calls.
     pub caller: Caller,
-    /// Takes messages that come before the answer.
+    /// Receives messages that come before the answer.
     pub outlet: mpsc::Sender<Value>,
-    /// Where a client with a handshake is asked.
+    /// Questions to a client with a handshake.
     pub questions: Arc<Questions>,
 }
 
-/// What a person did with a form.
+/// A person's response to a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// Filled it in.
+    /// The filled-in form.
     Value(Value),
-    /// Nothing, for this reason.
+    /// No value, for this reason.
     None(String),
 }
 
@@ -51,7 +51,7 @@ impl Call {
     }
 }
 
-/// What an `ElicitResult` says.
+/// The response in an `ElicitResult`.
 pub(super) fn reply_of(result: &Value) -> Reply {
     match result.get("action").and_then(Value::as_str) {
         Some("accept") => Reply::Value(result.get("content").cloned().unwrap_or_default()),
@@ -60,7 +60,7 @@ pub(super) fn reply_of(result: &Value) -> Reply {
     }
 }
 
-/// Progress of a request whose client wants to hear of it.
+/// Reports the progress of a request, if its client asked for that.
 pub(super) struct Progress {
     token: Option<Value>,
     outlet: mpsc::Sender<Value>,
@@ -70,7 +70,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the request with these parameters.
+    /// For the request with these parameters.
     pub(super) fn of(params: &Map<String, Value>, call: &Call) -> Self {
         let meta = params.get("_meta");
         let token = meta.and_then(|meta| meta.get("progressToken")).cloned();
@@ -83,8 +83,8 @@ impl Progress {
         }
     }
 
-    /// Tells the seconds so far and the last line of `text`, unless something was told just now. A client that takes
-    /// nothing is told nothing: progress never makes code wait.
+    /// Sends the seconds so far and the last line of `text`, unless the last message was too recent. A client that
+    /// reads nothing gets no progress, which never makes code wait.
     pub(super) fn tell(&mut self, text: &str) {
         let Some(token) = &self.token else { return };
         if self
@@ -101,7 +101,7 @@ impl Progress {
             .take(LINE)
             .collect();
         let seconds = self.began.elapsed().as_secs_f64();
-        // It must grow.
+        // The value must increase.
         let seconds = seconds.max(self.last + 0.001);
         let mut params = json!({ "progressToken": token, "progress": seconds });
         if !line.is_empty() {
@@ -117,7 +117,7 @@ impl Progress {
         }
     }
 
-    /// How long the request takes so far.
+    /// The duration of the request so far, in seconds.
     pub(super) fn seconds(&self) -> u64 {
         self.began.elapsed().as_secs()
     }

@@ -1,7 +1,7 @@
-//! Who calls: the version of the protocol that a client speaks, and what it can do.
+//! The calling client: its protocol version and its abilities.
 //!
-//! Two kinds of versions are spoken at once. From 2026-07-28 on each request says for itself which version it is and what
-//! its client can do; before that a handshake said so for all requests that follow.
+//! Two kinds of versions are supported side by side. Since 2026-07-28, each request states its version and its
+//! client's abilities; before that, a handshake stated them for all later requests.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::rpc::RpcError;
 
 /// The version without a handshake.
 pub const MODERN: &str = "2026-07-28";
-/// Versions with one, latest first.
+/// Versions with a handshake, latest first.
 pub const LEGACY: [&str; 2] = ["2025-11-25", "2025-06-18"];
 /// All of them, latest first.
 pub(super) const VERSIONS: [&str; 3] = [MODERN, LEGACY[0], LEGACY[1]];
@@ -18,36 +18,36 @@ const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
-/// Marks what belongs to a subscription.
+/// Marks messages of a subscription.
 pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
-/// Characters of a client's name.
+/// Maximum characters of a client's name.
 const NAME: usize = 40;
 
-/// How a client speaks.
+/// The kind of a client's protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// Each request stands for itself.
+    /// Each request is independent.
     Modern,
-    /// After a handshake.
+    /// A handshake comes first.
     Legacy,
 }
 
-/// A client, as far as a request of it needs to know.
+/// A client, as far as its requests need to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// How it speaks.
+    /// The kind of its version.
     pub era: Era,
-    /// Under which name others see what it does.
+    /// Its name, as other clients see it.
     pub name: String,
-    /// Whether it can ask its person to fill in a form.
+    /// Whether it can show its person a form.
     pub elicits: bool,
 }
 
 impl Caller {
-    /// What a request says of its client; `None` for one that says no version, as those after a handshake.
+    /// The client that a request describes; `None` for a request without a version, as after a handshake.
     ///
     /// # Errors
-    /// Something is missing, or the version is not spoken here.
+    /// A field is missing, or the version is not supported.
     pub fn of_request(params: &Map<String, Value>) -> Result<Option<Self>, RpcError> {
         let meta = params.get("_meta").and_then(Value::as_object);
         let version = meta.and_then(|meta| meta.get(VERSION_KEY));
@@ -73,7 +73,7 @@ impl Caller {
         }))
     }
 
-    /// A client that begins with `initialize`.
+    /// A client that starts with `initialize`.
     pub fn of_handshake(params: &Map<String, Value>) -> Self {
         let capabilities = params.get("capabilities").and_then(Value::as_object);
         Self {
@@ -83,19 +83,19 @@ impl Caller {
         }
     }
 
-    /// Whether each of its requests stands for itself.
+    /// Whether each of its requests is independent.
     pub fn is_modern(&self) -> bool {
         self.era == Era::Modern
     }
 }
 
-/// The version that is spoken after a handshake which wants `requested`.
+/// The version that is used after a handshake that asks for `requested`.
 pub fn agreed(requested: &str) -> &'static str {
     let known = LEGACY.iter().find(|known| **known == requested);
     known.copied().unwrap_or(LEGACY[0])
 }
 
-/// Why a request that says no version cannot be answered.
+/// The error for a request without a version.
 pub fn unintroduced() -> RpcError {
     RpcError::meta(format!(
         "a request says its version in `_meta[\"{VERSION_KEY}\"]`, which is {MODERN} here, or follows an `initialize` \
@@ -104,7 +104,7 @@ pub fn unintroduced() -> RpcError {
     ))
 }
 
-/// What the server is called.
+/// The server's name and version.
 pub(super) fn server_info() -> Value {
     json!({
         "name": "sponde",
@@ -113,7 +113,7 @@ pub(super) fn server_info() -> Value {
     })
 }
 
-/// A result as a client of this kind wants it. Those that can be kept say how long.
+/// A result in the form for this kind of client. A cacheable result says for how long.
 pub(super) fn finished(mut result: Value, caller: &Caller, keeps: Keeps) -> Value {
     if caller.is_modern()
         && let Value::Object(fields) = &mut result
@@ -137,7 +137,7 @@ pub(super) enum Keeps {
     No,
     /// It changes at any time.
     Fresh,
-    /// As long as the server runs, and for everybody.
+    /// As long as the server runs, for all clients.
     Long,
 }
 
@@ -151,7 +151,7 @@ impl Keeps {
     }
 }
 
-/// Forms are what an empty capability means (2025-11-25, "Elicitation", "Capabilities").
+/// An empty capability means forms (2025-11-25, "Elicitation", "Capabilities").
 fn elicits(capabilities: &Map<String, Value>) -> bool {
     match capabilities.get("elicitation") {
         Some(Value::Object(modes)) => modes.is_empty() || modes.contains_key("form"),

@@ -1,4 +1,4 @@
-//! What changed for clients, and which of them follow what.
+//! Changes for clients, and which client follows what.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::rpc::{Request, notification};
 
-/// Resources that one client follows.
+/// How many resources a client can follow.
 const MOST: usize = 100;
 
-/// What changed.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// There are others, or other ones.
+    /// The list of resources changed.
     List,
-    /// This one is not what it was.
+    /// The content of this resource changed.
     Updated(String),
 }
 
 impl Change {
-    /// It as a message.
+    /// The change as a message.
     pub(super) fn message(&self, meta: Option<Value>) -> Value {
         let (method, mut params) = match self {
             Self::List => ("notifications/resources/list_changed", json!({})),
@@ -38,7 +38,7 @@ impl Change {
 pub struct Followed(Arc<Mutex<BTreeSet<String>>>);
 
 impl Followed {
-    /// Whether `request` was a wish to follow a resource or not to, which is granted now.
+    /// Handles a request to follow or unfollow a resource. Returns whether `request` was one.
     pub fn take(&self, request: &Request) -> bool {
         let uri = request.params.get("uri").and_then(Value::as_str);
         let Some(uri) = uri else { return false };
@@ -58,7 +58,7 @@ impl Followed {
         }
     }
 
-    /// Whether it follows what changed.
+    /// Whether the client follows what changed.
     pub(super) fn wants(&self, change: &Change) -> bool {
         match change {
             Change::List => true,
@@ -66,7 +66,7 @@ impl Followed {
         }
     }
 
-    /// Whole after every change.
+    /// Consistent after every change.
     fn uris(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

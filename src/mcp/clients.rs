@@ -1,19 +1,19 @@
-//! What known clients have in their configuration so that they start `sponde mcp`.
+//! The settings with which known clients start `sponde mcp`.
 
 use serde_json::{Value, json};
 
-/// A client and its lines.
+/// A client and its settings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClientLines {
-    /// Its name, as it is asked for.
+    /// Its name on our command line.
     pub name: &'static str,
-    /// Where the lines go, in words.
+    /// Where the settings belong, as text.
     pub place: &'static str,
-    /// The lines.
+    /// The settings.
     pub lines: String,
 }
 
-/// The lines of all known clients that start `program` with `arguments`.
+/// The settings of all known clients for starting `program` with `arguments`.
 pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
     let plain = json!({ "command": program, "args": arguments });
     let servers = |key: &str, server: Value| pretty(&json!({ key: { "sponde": server } }));
@@ -70,11 +70,11 @@ pub fn known(program: &str, arguments: &[String]) -> Vec<ClientLines> {
 }
 
 fn pretty(value: &Value) -> String {
-    // Plain data: nothing in it can fail.
+    // Plain data: serialization cannot fail.
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A word as a shell reads it.
+/// A word quoted for a shell.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

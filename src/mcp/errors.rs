@@ -1,21 +1,21 @@
-//! Errors that only MCP has.
+//! Errors that only exist in MCP.
 
 use serde_json::json;
 
 use crate::rpc::RpcError;
 
 impl RpcError {
-    /// What every request must say of itself is missing.
+    /// The required metadata of a request is missing.
     pub fn meta(message: impl Into<String>) -> Self {
         Self::new(-32602, 400, message)
     }
 
-    /// The headers of a request over HTTP are not what its body says.
+    /// The headers of an HTTP request contradict its body.
     pub fn header_mismatch(message: impl Into<String>) -> Self {
         Self::new(-32020, 400, message)
     }
 
-    /// The client asks for a version that this server does not speak.
+    /// The client asks for an unsupported version.
     pub fn version(requested: &str, supported: &[&str]) -> Self {
         Self {
             data: Some(json!({ "supported": supported, "requested": requested })),
@@ -30,7 +30,7 @@ impl RpcError {
         }
     }
 
-    /// What a resource's address means is not there. The code is that of the client's version.
+    /// There is no resource at this URI. The error code depends on the client's version.
     pub fn no_resource(uri: &str, is_modern: bool) -> Self {
         Self {
             data: Some(json!({ "uri": uri })),

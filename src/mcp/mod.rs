@@ -1,12 +1,14 @@
 //! Floor 5, the Model Context Protocol: sessions as tools and resources for programs that bring their own model
 //! (`docs/mcp.md`).
 //!
-//! - [`errors`], [`caller`], [`call`]: what JSON-RPC (`rpc`) lacks; versions and clients; a request on its way.
-//! - [`state`]: what a server holds. [`server`]: methods. [`tools`]: what can be called. [`resources`]: what can be read. [`subscriptions`].
-//! - [`stdio`]: a client over two pipes. HTTP is `server::mcp`.
-//! - [`clients`]: the lines that known clients have in their configuration.
+//! - [`errors`], [`caller`], [`call`]: additions to JSON-RPC (`rpc`); versions and clients; a running request.
+//! - [`state`]: a server's state. [`server`]: methods. [`tools`]: what can be called. [`resources`]: what can be read.
+//!   [`subscriptions`].
+//! - [`stdio`]: a client over two pipes. HTTP is in `server::mcp`.
+//! - [`clients`]: the settings for known clients.
 //!
-//! JSON-RPC by hand, rather than by the SDK (ADR 0029). What is run and read is `app::executor`'s: nothing here holds a kernel or a file.
+//! The JSON-RPC is written by hand, instead of using the SDK (ADR 0029). `app::executor` runs code and reads data:
+//! nothing here owns a kernel or a file.
 
 mod app;
 mod call;

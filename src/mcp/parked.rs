@@ -1,5 +1,5 @@
-//! Turns that wait while their client asks its person (multi round-trip requests): the client comes back with the
-//! answer and the name that the turn waits under. The name cannot be guessed, is good for one request, and goes with time.
+//! Turns that wait while their client asks its person (multi round-trip requests): the client returns with the answer
+//! and the name of the waiting turn. The name is unguessable, valid for one request, and expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,31 +10,31 @@ use serde_json::Value;
 use crate::app::executor::{ProgramSession, Turn};
 use crate::task;
 
-/// How long a person may think.
+/// How long a person may take.
 const WAITS: Duration = Duration::from_mins(10);
-/// Turns that wait at a time.
+/// Maximum waiting turns.
 const MOST: usize = 64;
 
 /// A turn that a request follows, or that waits for its client.
 pub(super) struct Follow {
     pub(super) session: ProgramSession,
     pub(super) turn: Turn,
-    /// The words of the model, if one was asked.
+    /// The model's text, if a model was asked.
     pub(super) answer: Option<String>,
-    /// Bytes of text of the result.
+    /// Maximum bytes of the result's text.
     pub(super) most: usize,
-    /// The end of what was printed, for progress.
+    /// The end of the printed text, for progress.
     pub(super) printed: String,
-    /// What the client's person is asked.
+    /// The question to the client's person.
     pub(super) asking: Option<Asking>,
 }
 
 /// A question of a turn.
 #[derive(Clone)]
 pub(super) enum Asking {
-    /// Code wants a line.
+    /// Code asks for a line of input.
     Line { cell: String, prompt: String },
-    /// May the code of our model run?
+    /// Whether our model's code may run.
     Approval {
         cell: String,
         reason: String,
@@ -42,7 +42,7 @@ pub(super) enum Asking {
     },
 }
 
-/// The turns that wait.
+/// The waiting turns.
 #[derive(Clone, Default)]
 pub(super) struct Parked {
     turns: Arc<Mutex<HashMap<String, Waiting>>>,
@@ -50,12 +50,12 @@ pub(super) struct Parked {
 
 struct Waiting {
     follow: Follow,
-    /// What was called, which must be called again.
+    /// The original call, which must be repeated.
     called: Value,
 }
 
 impl Parked {
-    /// Keeps a turn; `None` if there are too many, and the turn is given up. Returns the name it waits under.
+    /// Stores a turn; `None` if there are too many, and the turn is cancelled. Returns the name for it.
     pub(super) fn park(&self, follow: Follow, called: Value) -> Option<String> {
         let name = uuid::Uuid::new_v4().simple().to_string();
         {
@@ -69,7 +69,7 @@ impl Parked {
         task::spawn("parked turn", async move {
             tokio::time::sleep(WAITS).await;
             if let Some(turns) = turns.upgrade() {
-                // Dropped, it is interrupted.
+                // Dropping a turn interrupts it.
                 drop(lock(&turns).remove(&gone));
             }
         })
@@ -77,7 +77,7 @@ impl Parked {
         Some(name)
     }
 
-    /// The turn that waits under `name`, if `called` is what it was called with.
+    /// The waiting turn `name`, if it was called with `called`.
     pub(super) fn take(&self, name: &str, called: &Value) -> Option<Follow> {
         let mut turns = self.turns();
         let waiting = turns.get(name)?;
@@ -92,7 +92,7 @@ impl Parked {
     }
 }
 
-/// Whole after every change.
+/// Consistent after every change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@ use crate::rpc::RpcError;
 use crate::session::summarize::whole_text;
 use crate::session::{CodeCell, Transcript};
 
-/// Plots that are listed of a session, latest first.
+/// How many plots of a session are listed, latest first.
 const PLOTS: usize = 100;
 
 /// The notebook of a session.
@@ -62,7 +62,7 @@ pub(super) fn file_uri(path: &str) -> String {
     uri
 }
 
-/// What an address means.
+/// The meaning of a URI.
 #[derive(Debug, PartialEq, Eq)]
 enum ResourceAddress {
     Notebook {
@@ -123,7 +123,7 @@ fn decoded(path: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Those of the sessions that run.
+/// The resources of the running sessions.
 pub(super) async fn list(server: &McpServer) -> Value {
     let mut resources = vec![app::entry()];
     for session in server.executor().list() {
@@ -154,7 +154,7 @@ async fn plots(session: &ProgramSession) -> Vec<Plot> {
     let look = |transcript: &Transcript| {
         let cells = transcript.cells().iter().rev();
         let code = cells.filter_map(|cell| Some((cell.id.clone(), cell.code()?)));
-        // A session does not wait for pictures to be decoded: it only copies what has some.
+        // The session does not wait for picture decoding: it only copies the cells with pictures.
         let rich = code.filter(|(_, code)| !code.pictures.is_empty());
         let rich = rich.take(PLOTS).map(|(id, code)| (id, code.clone()));
         rich.collect::<Vec<(String, CodeCell)>>()
@@ -170,7 +170,7 @@ async fn plots(session: &ProgramSession) -> Vec<Plot> {
     found.await.unwrap_or_default()
 }
 
-/// What else can be asked for.
+/// The templates for other resources.
 pub(super) fn templates() -> Value {
     let template = |uri: &str, name: &str, description: &str| json!({ "uriTemplate": uri, "name": name, "description": description });
     json!({ "resourceTemplates": [
@@ -193,10 +193,10 @@ pub(super) fn templates() -> Value {
     ]})
 }
 
-/// Reads one; `None`: it is not there.
+/// Reads a resource; `None` if there is none.
 ///
 /// # Errors
-/// It is there and cannot be read.
+/// It exists and cannot be read.
 pub(super) async fn read(server: &McpServer, uri: &str) -> Result<Option<Value>, RpcError> {
     let Some(place) = ResourceAddress::of(uri) else {
         return Ok(app::read(uri));
@@ -250,7 +250,7 @@ async fn file(server: &McpServer, uri: &str, path: String) -> Result<Option<Valu
     Ok(Some(json!({ "contents": [contents(uri, mime, bytes)] })))
 }
 
-/// Text as text, anything else in base64.
+/// Text unchanged, anything else in base64.
 fn contents(uri: &str, mime: &str, bytes: Vec<u8>) -> Value {
     let is_text = mime.starts_with("text/") || mime == "image/svg+xml";
     match String::from_utf8(bytes) {

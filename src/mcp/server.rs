@@ -1,4 +1,4 @@
-//! The methods of the protocol, whatever the transport.
+//! The methods of the protocol, for all transports.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::state::McpServer;
 use super::{resources, subscriptions, tools};
 use crate::rpc::{Request, RpcError};
 
-/// What a client's model is told of the whole.
+/// Instructions for a client's model about the whole server.
 const INSTRUCTIONS: &str = "Runs code in a live Jupyter kernel (Python, and other languages that are installed) and keeps every run in a \
      notebook. State stays between calls of `run_code` with the same `session`: load data once, then work on it in small steps, \
      and look at results before you go on. Plots come back as images: call plt.show(). Files are in the workspace, which is the \
@@ -16,7 +16,7 @@ const INSTRUCTIONS: &str = "Runs code in a live Jupyter kernel (Python, and othe
      `list_variables` and `read_variable` look at the state without running code.";
 
 impl McpServer {
-    /// Answers a request. `initialize` is the transport's: it says who the client is.
+    /// Answers a request. The transport handles `initialize`, which describes the client.
     ///
     /// # Errors
     /// [`RpcError`].

@@ -1,4 +1,4 @@
-//! What a server of MCP holds, whatever the transport: its sessions, the turns that wait, and who hears of changes.
+//! The state of an MCP server, for all transports: its sessions, waiting turns, and subscribers to changes.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::parked::Parked;
 use crate::app::executor::{Executor, SharedPreparer};
 use crate::app::model;
 
-/// Changes that a slow subscriber may be behind.
+/// How many changes a slow subscriber may lag behind.
 const CHANGES: usize = 256;
 
-/// Sessions as an MCP server; clones share them.
+/// Sessions served over MCP; clones share them.
 #[derive(Clone)]
 pub struct McpServer {
     shared: Arc<Shared>,
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl McpServer {
-    /// Over the sessions of `executor`.
+    /// Serves the sessions of `executor`.
     pub fn new(executor: Executor) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -40,7 +40,7 @@ impl McpServer {
         }
     }
 
-    /// Whether there is a model that can be asked.
+    /// Whether a model can be asked.
     pub(super) async fn has_model(&self) -> bool {
         let executor = self.executor();
         let context = executor.registry().context();
@@ -49,7 +49,7 @@ impl McpServer {
         is_named || *looked.await
     }
 
-    /// What runs the code.
+    /// The executor that runs the code.
     pub fn executor(&self) -> &Executor {
         &self.shared.executor
     }
@@ -62,13 +62,13 @@ impl McpServer {
         &self.shared.preparer
     }
 
-    /// Tells subscribers.
+    /// Notifies subscribers.
     pub(super) fn changed(&self, change: Change) {
-        // Nobody may listen.
+        // There may be no listener.
         let _ = self.shared.changes.send(change);
     }
 
-    /// What changes from now on.
+    /// All changes from now on.
     pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
         self.shared.changes.subscribe()
     }

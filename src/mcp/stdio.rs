@@ -1,7 +1,7 @@
-//! A client over two pipes: a message a line, on both. Ends with the client's pipe.
+//! A client over two pipes, with one message per line. Ends when the client closes its pipe.
 //!
-//! Requests run beside each other; `notifications/cancelled` drops one, which interrupts the code that it runs. One
-//! client may speak both ways at once: a request that says its version stands for itself, others follow the handshake.
+//! Requests run concurrently; `notifications/cancelled` drops one, which interrupts its code. A client may use both
+//! kinds of versions at once: a request with a version is independent, others follow the handshake.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,17 +20,17 @@ use super::state::McpServer;
 use crate::rpc::{self, Incoming, LONGEST, Line, Questions, Request, RpcError, next_line};
 use crate::task::{self, Task};
 
-/// Messages that wait for the client to read.
+/// How many messages may wait for the client to read.
 const OUTBOX: usize = 256;
-/// Requests at a time.
+/// Maximum simultaneous requests.
 const AT_ONCE: usize = 64;
-/// How long the last answers may take to be read.
+/// How long the client may take to read the last answers.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Serves the client at the other end of `input` and `output`, until it closes `input`.
+/// Serves the client at the other end of `input` and `output` until it closes `input`.
 ///
 /// # Errors
-/// One of the pipes broke.
+/// One of the pipes failed.
 pub async fn serve(
     server: McpServer,
     mut input: impl AsyncBufRead + Unpin,
@@ -62,7 +62,7 @@ pub async fn serve(
         }
     };
     connection.end();
-    // What is answered already is still read.
+    // Completed answers are still delivered.
     let _ = tokio::time::timeout(FLUSH, writer.join()).await;
     ended
 }
@@ -71,7 +71,7 @@ struct Connection {
     server: McpServer,
     outbox: mpsc::Sender<Value>,
     questions: Arc<Questions>,
-    /// Who shook hands.
+    /// The client from the handshake.
     introduced: Option<Caller>,
     running: Arc<Mutex<HashMap<String, CancellationToken>>>,
     /// Resources that a client with a handshake follows.
@@ -125,7 +125,7 @@ impl Connection {
             }
             Ok(None) => match &self.introduced {
                 Some(caller) => caller.clone(),
-                // The specification lets a client ping before all.
+                // The specification allows a ping before the handshake.
                 None if request.method == "ping" => Caller::of_handshake(&Map::new()),
                 None => return self.send(unintroduced().answer(&request.id)).await,
             },
@@ -161,11 +161,11 @@ impl Connection {
         let (server, running) = (self.server.clone(), Arc::clone(&self.running));
         task::spawn("mcp request", async move {
             tokio::select! {
-                // Nobody waits for the answer: what it runs is interrupted as it is dropped.
+                // Nobody waits for the answer: dropping the request interrupts its code.
                 () = token.cancelled() => {}
                 outcome = server.answer(&request, &call) => {
                     lock(&running).remove(&key);
-                    // A client that is gone needs none.
+                    // If the client is gone, it needs no answer.
                     let _ = call.outlet.send(rpc::answer(&request.id, outcome)).await;
                 }
             }
@@ -174,18 +174,18 @@ impl Connection {
     }
 
     async fn send(&self, message: Value) {
-        // A client that is gone needs none.
+        // If the client is gone, it needs no message.
         let _ = self.outbox.send(message).await;
     }
 
-    /// Gives up what still runs.
+    /// Cancels everything that is still running.
     fn end(self) {
         let mut running = lock(&self.running);
         running.drain().for_each(|(_, token)| token.cancel());
     }
 }
 
-/// Whole after every change.
+/// Consistent after every change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What clients hear of changes: that there are other resources, and that one they follow is not what it was.
+//! Notifies clients of changes: the list of resources changed, or a followed resource did.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::change::{Change, Followed};
 use super::state::McpServer;
 use crate::rpc::{Request, notification};
 
-/// Resources that one subscription follows.
+/// Maximum resources of one subscription.
 const MOST: usize = 100;
 
 impl McpServer {
-    /// Tells a client with a handshake of changes until it takes no more.
+    /// Notifies a client with a handshake of changes until it accepts no more.
     pub async fn tell_changes(&self, followed: Followed, outbox: mpsc::Sender<Value>) {
         let mut changes = self.changes();
         loop {
@@ -35,7 +35,7 @@ impl McpServer {
     }
 }
 
-/// What a client wants to hear.
+/// The changes that a client asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Filter {
     list: bool,
@@ -61,7 +61,7 @@ impl Filter {
         }
     }
 
-    /// What of the client's wish is granted: tools and prompts do not change here.
+    /// The granted part of the filter: tools and prompts do not change here.
     fn granted(&self) -> Value {
         let mut granted = json!({});
         if self.list {
@@ -74,7 +74,7 @@ impl Filter {
     }
 }
 
-/// Tells a client of changes until it is cancelled or takes no more.
+/// Notifies a client of changes until it cancels or accepts no more.
 pub(super) async fn listen(server: &McpServer, request: &Request, outlet: &mpsc::Sender<Value>) {
     let filter = Filter::of(request);
     let mut changes = server.changes();
@@ -92,7 +92,7 @@ pub(super) async fn listen(server: &McpServer, request: &Request, outlet: &mpsc:
         let messages: Vec<Value> = match change {
             Ok(change) if filter.wants(&change) => vec![change.message(Some(meta.clone()))],
             Ok(_) => continue,
-            // Some are lost: all that it follows may have changed.
+            // Some changes were lost: everything that it follows may have changed.
             Err(RecvError::Lagged(_)) => {
                 let all = filter.uris.iter().cloned().map(Change::Updated);
                 let list = filter.list.then_some(Change::List);

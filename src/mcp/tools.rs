@@ -1,7 +1,7 @@
-//! The tools: what each takes, and what it answers.
+//! The tools: their arguments and their results.
 //!
-//! A tool that fails answers `isError` with words for the client's model: what was tried, what happened, what to do. Only
-//! what a program got wrong about the protocol is an error of the protocol.
+//! A tool that fails returns `isError` with text for the client's model: what was tried, what happened, what to do.
+//! Only a violation of the protocol is a protocol error.
 
 mod ask;
 mod files;
@@ -21,16 +21,16 @@ use super::state::McpServer;
 use crate::app::executor::{DEFAULT, ExecutorError};
 use crate::rpc::RpcError;
 
-/// What a tool does to the world, as clients are told.
+/// A tool's effect on the world, as reported to clients.
 #[derive(Clone, Copy)]
 enum Effect {
-    /// It only looks.
+    /// It is read-only.
     Reads,
     /// It may change or remove something.
     Changes,
 }
 
-/// The tools there are, in an order that stays.
+/// The tools, in a stable order.
 pub(super) fn list(has_model: bool) -> Vec<Value> {
     let mut tools = vec![
         with_page(tool::<follow::RunCode>(
@@ -106,7 +106,7 @@ pub(super) fn list(has_model: bool) -> Vec<Value> {
     tools
 }
 
-/// A tool whose results are outputs of cells.
+/// Adds the page to a tool whose results are outputs of cells.
 fn with_page(mut tool: Value) -> Value {
     if let Value::Object(fields) = &mut tool {
         fields.insert("_meta".to_owned(), app::meta());
@@ -146,10 +146,10 @@ fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Calls one.
+/// Calls a tool.
 ///
 /// # Errors
-/// There is no such tool, or the call cannot be read.
+/// There is no such tool, or the call is malformed.
 pub(super) async fn call(
     server: &McpServer,
     params: &Map<String, Value>,
@@ -177,7 +177,7 @@ pub(super) async fn call(
     }
 }
 
-/// What a tool takes, or why the arguments do not fit.
+/// A tool's arguments, or why they are invalid.
 type Arguments<T> = Result<T, Failed>;
 
 /// The arguments of a call.
@@ -192,7 +192,7 @@ fn arguments<T: DeserializeOwned>(params: &Map<String, Value>) -> Arguments<T> {
     })
 }
 
-/// A tool that could not do it: words for the client's model.
+/// A failed tool: text for the client's model.
 #[derive(Debug)]
 pub(super) struct Failed {
     message: String,
@@ -219,7 +219,7 @@ impl Failed {
         }
     }
 
-    /// It as a result.
+    /// The failure as a result.
     pub(super) fn result(&self) -> Value {
         let mut text = format!("error: {}", self.message);
         if let Some(hint) = &self.hint {
@@ -237,7 +237,7 @@ impl From<ExecutorError> for Failed {
     }
 }
 
-/// A result whose text and fields say the same.
+/// A result whose text and fields have the same content.
 fn said(text: impl Into<String>, fields: Value) -> Value {
     let text: String = text.into();
     let mut result = json!({ "content": [{ "type": "text", "text": text }] });

@@ -1,4 +1,4 @@
-//! What code may do in this server's sessions, so that a page promises nothing that is not so.
+//! Reports what code may do in this server's sessions, so that a page makes no false promises.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(super) async fn about(State(shared): State<Arc<Shared>>) -> Json<About> {
     })
 }
 
-/// What code may do in a session that is new.
+/// What code may do in a new session.
 async fn expected(shared: &Shared) -> Result<SandboxLine, Failure> {
     let (settings, context) = (&shared.defaults, shared.registry.context());
     let gateway = settings.gateway.as_ref();

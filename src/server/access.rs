@@ -1,15 +1,15 @@
-//! Who may come in: one layer round every route, so that no route can forget it.
+//! Access control: one layer around every route, so that no route can forget it.
 //!
-//! 1. `Host` must be a name of ours, whatever else is right: a page of somebody else's whose name was pointed at this
-//!    machine (DNS rebinding) ends here.
-//! 2. `Origin`, where a browser sends one, must be the page's own; `null` is that of a sandboxed frame.
-//! 3. The token, as `Authorization: Bearer` or as the cookie that it was exchanged for. A request with the cookie that
-//!    changes something must say its origin.
+//! 1. `Host` must be one of our names, even if everything else is right: this stops a foreign page whose name was
+//!    pointed at this machine (DNS rebinding).
+//! 2. `Origin`, if a browser sends it, must be the page's own; `null` is the origin of a sandboxed frame.
+//! 3. The token, as `Authorization: Bearer` or as the cookie that it was exchanged for. A request that uses the cookie
+//!    and changes something must send its origin.
 //!
 //! LibreChat and Dify send the token as `X-Api-Key`, below their own paths.
 //!
-//! `Sec-Fetch-*` is never read as a permission. The page's token is in no URL that is sent, and no token is in a log;
-//! Jupyter's clients may send it as they are used to, in the query below `/jupyter` and nowhere else.
+//! `Sec-Fetch-*` never grants permission. The page's token is in no URL that is sent, and no token is logged.
+//! Jupyter's clients may send it in the query, as usual for them, but only below `/jupyter`.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,19 +24,20 @@ use super::listen::Peer;
 use super::problem::Problem;
 use super::token::{Secret, is_same};
 
-/// So many wrong tokens of all clients within [`WINDOW`] are answered as such; more are turned away unread.
+/// How many wrong tokens, from all clients within [`WINDOW`], are answered normally; more are rejected without a
+/// check.
 const WRONG: usize = 10;
 /// See [`WRONG`].
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Who may come in.
+/// The access rules.
 pub(super) struct Access {
     secret: Secret,
-    /// A cookie belongs to a host, whatever the port: each server has a name of its own.
+    /// Cookies belong to a host regardless of the port, so each server needs its own name.
     cookie_name: String,
-    /// Names of ours besides those of this machine.
+    /// Our host names besides those of this machine.
     hosts: Vec<String>,
-    /// When wrong tokens came, latest last.
+    /// Times of wrong tokens, latest last.
     wrong: Mutex<VecDeque<Instant>>,
 }
 
@@ -72,7 +73,7 @@ impl Access {
         }
         let origin = only(headers, ORIGIN.as_str()).map(str::to_ascii_lowercase);
         let origin = origin.unwrap_or_default();
-        // The frames of outputs have no origin, and draw charts with libraries of ours.
+        // The frames of outputs have no origin, and draw charts with our libraries.
         if origin == "null" && uri.path().starts_with("/assets/") {
             return Ok(());
         }
@@ -101,7 +102,7 @@ impl Access {
         if !self.knows_cookie(headers) {
             return Err(unauthorised("this needs the server's token"));
         }
-        // Browsers send it with everything that is no plain GET.
+        // Browsers send it with all requests except plain GET.
         if !matches!(*method, Method::GET | Method::HEAD) && !headers.contains_key(ORIGIN) {
             return Err(Problem::forbidden(
                 "a request with a cookie must say its origin",
@@ -110,7 +111,7 @@ impl Access {
         Ok(())
     }
 
-    /// Whether headers show the token or its cookie.
+    /// Whether the headers contain the token or its cookie.
     pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
         let keys = [bearer(headers), only(headers, "x-api-key")];
         keys.into_iter().flatten().any(|key| self.is(key)) || self.knows_cookie(headers)
@@ -122,22 +123,22 @@ impl Access {
             .any(|(_, value)| is_same(value, self.secret.cookie()))
     }
 
-    /// The cookie that stands for the token, as `NAME=VALUE`.
+    /// The cookie for the token, as `NAME=VALUE`.
     pub(super) fn cookie(&self) -> String {
         format!("{}={}", self.cookie_name, self.secret.cookie())
     }
 
-    /// Whether `given` is the token; nothing is counted.
+    /// Whether `given` is the token; does not count wrong ones.
     pub(super) fn is(&self, given: &str) -> bool {
         self.secret.is(given)
-            // Some of E2B's SDKs take no key but `e2b_` and hexadecimal digits.
+            // Some of E2B's SDKs only accept keys of `e2b_` and hexadecimal digits.
             || given.strip_prefix("e2b_").is_some_and(|digits| {
                 self.secret.is(digits) || self.secret.is(&format!("sponde-{digits}"))
             })
     }
 
-    /// Whether `given` is the token. Wrong ones are counted; the right one is always let in, so that nobody can lock its
-    /// owner out: it is too long to be guessed at any pace.
+    /// Checks that `given` is the token. Wrong tokens are counted; the right one is always accepted, so nobody can
+    /// lock the owner out: it is too long to be guessed at any rate.
     pub(super) fn check(&self, given: &str, counters: &Counters) -> Result<(), Problem> {
         if self.is(given) {
             return Ok(());
@@ -164,7 +165,7 @@ impl Access {
     }
 }
 
-/// Whether `name` means this machine and nothing else: a number cannot be pointed elsewhere.
+/// Whether `name` can only mean this machine: a numeric address cannot be pointed elsewhere.
 fn is_own(name: &str, peer: Peer) -> bool {
     if name == "localhost" {
         return true;
@@ -188,7 +189,7 @@ fn name_of(host: &str) -> &str {
     host.split_once(':').map_or(host, |(name, _)| name)
 }
 
-/// The value of a header that comes once.
+/// The value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let value = all.next()?;
@@ -204,7 +205,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     is_ours.then(|| token.trim())
 }
 
-/// The token where programs send it that run scripts here, below their own paths.
+/// The token from the header that script-running programs use, below their own paths.
 pub(super) fn key_of<'a>(uri: &Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let path = uri.path();
     let is_theirs = path.starts_with("/codeapi/") || path.starts_with("/dify/");

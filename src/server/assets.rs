@@ -1,4 +1,4 @@
-//! The page's files, embedded in the program: every file below `web/`, by the path that a browser asks for.
+//! The page's files, embedded in the program: every file below `web/`, by the path that a browser requests.
 
 /// Embeds files of `web/`.
 macro_rules! embed {
@@ -7,10 +7,10 @@ macro_rules! embed {
     };
 }
 
-/// What follows the name of a file that is stored compressed.
+/// The suffix of files that are stored compressed.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Name below `/assets/`, and what is in it. Sorted.
+/// Names below `/assets/`, with the content. Sorted.
 pub(super) const ASSETS: &[(&str, &[u8])] = embed![
     "ansi.js",
     "api.js",
@@ -50,7 +50,7 @@ mod tests {
 
     use super::ASSETS;
 
-    /// A file that was forgotten here would be missing in the program only.
+    /// A file that is missing here would be missing only in the built program.
     #[test]
     fn every_file_of_the_page_is_embedded() {
         fn walk(dir: &Path, root: &Path, names: &mut Vec<String>) {

@@ -1,5 +1,5 @@
-//! A chart of Bokeh in a notebook is three outputs: the library, which `output_notebook()` shows once, an element, and a
-//! script that draws into it. A frame needs all of them.
+//! A Bokeh chart in a notebook consists of three outputs: the library, which `output_notebook()` shows once, an
+//! element, and a script that draws into it. A frame needs all of them.
 
 use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
@@ -8,19 +8,19 @@ use crate::session::outputs::Piece;
 
 /// The library, as a script.
 const LOAD: &str = "application/vnd.bokehjs_load.v0+json";
-/// Beside the script that draws.
+/// The type next to the script that draws.
 const EXEC: &str = "application/vnd.bokehjs_exec.v0+json";
 
-/// What a script of Bokeh's needs that came before it.
+/// The earlier outputs that a Bokeh script needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bokeh {
-    /// A script.
+    /// The library, as a script.
     pub(super) library: String,
-    /// HTML.
+    /// The element, as HTML.
     pub(super) element: String,
 }
 
-/// What the output `index` of `cell` needs, if it is a script of Bokeh's.
+/// What the output `index` of `cell` needs, if it is a Bokeh script.
 pub(super) fn before(transcript: &Transcript, cell: &str, index: usize) -> Option<Bokeh> {
     let outputs = &transcript.code(cell)?.outputs;
     bundle(&outputs.nth(index)?)?.get(EXEC)?;

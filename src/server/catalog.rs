@@ -1,4 +1,4 @@
-//! What a session can be started with: models and kernels of this machine.
+//! The models and kernels of this machine with which a session can be started.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::app::model::{self, ListedModel};
 
-/// The models, the usual one first.
+/// The models, the default one first.
 pub(super) async fn models(State(shared): State<Arc<Shared>>) -> Json<Vec<ListedModel>> {
     let mut models = model::listed(shared.registry.context()).await;
     if let Some(name) = &shared.defaults.model {

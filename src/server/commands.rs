@@ -1,4 +1,4 @@
-//! Commands by POST, each carried out once: a request that is sent again with its key gets the first one's answer.
+//! Commands by POST, each carried out once: a repeated request with the same key gets the first one's answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::agent::stream::{ItemId, Rejection};
 use crate::app::registry::LiveSession;
 use crate::task;
 
-/// Characters of a key.
+/// Maximum characters of a key.
 const KEY: usize = 128;
-/// How long a session may take to say whether it accepts: it may be writing its files.
+/// How long a session may take to accept or reject: it may be writing its files.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// What the route takes: a command, and beside it who sends it.
@@ -77,7 +77,7 @@ pub(super) async fn command(
     Ok((StatusCode::ACCEPTED, axum::Json(Accepted { after })))
 }
 
-/// Sends `command`, whether the client waits for the answer or not: what is half sent would be sent twice.
+/// Sends `command`, even if the client stops waiting: a half-sent command would be repeated.
 fn carry_out(live: &Arc<LiveSession>, name: String, command: Command) -> Answer {
     let (answer, answered) = watch::channel(None);
     let handle = live.handle().clone();

@@ -1,13 +1,13 @@
-//! What is counted.
+//! The server's counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
-/// What is counted since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Answers by the first digit of their status, from 1 to 5.
+    /// Answers by the first digit of their status, 1 to 5.
     pub(super) answers: [AtomicU64; 5],
     /// Wrong tokens.
     pub(super) wrong_tokens: AtomicU64,

@@ -1,4 +1,5 @@
-//! Dify's sandbox at `/dify` (`docs/librechat.md`): code of a workflow runs once, in a container and a kernel of its own.
+//! Dify's sandbox at `/dify` (`docs/librechat.md`): each piece of a workflow's code runs once, in its own container
+//! and kernel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,11 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::app::containers::Script;
 
-/// How long code may run: Dify waits a minute.
+/// Time limit of code: Dify waits a minute.
 const LIMIT: Duration = Duration::from_secs(50);
-/// Minutes until what is left of a run is removed if the server is killed meanwhile.
+/// Minutes until the remains of a run are removed if the server is killed meanwhile.
 const KEPT: u32 = 20;
-/// Under which others see what these programs do.
+/// The name of these programs, as other clients see it.
 const BY: &str = "dify";
 
 /// What is to run.
@@ -86,7 +87,7 @@ async fn run(
     };
     let outcome = containers.run_script(&scratch.id, BY, script).await;
     let outcome = outcome.map_err(Problem::from)?;
-    // Dify takes any text for a failure.
+    // Dify treats any error text as a failure.
     let error = match outcome.code {
         0 => String::new(),
         code if outcome.stderr.is_empty() => format!("the code ended with exit code {code}"),
@@ -101,7 +102,7 @@ fn success(data: &Value) -> Response {
     Json(json!({ "code": 0, "message": "success", "data": data })).into_response()
 }
 
-/// A [`Problem`] as Dify reads it.
+/// A [`Problem`] in Dify's format.
 struct Refused(Problem);
 
 impl From<Problem> for Refused {
@@ -113,7 +114,7 @@ impl From<Problem> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let words = self.0.words();
-        // Anything but 200 and 503 has no message for a person.
+        // Dify shows no message for any status except 200 and 503.
         let body = json!({ "code": -500, "message": words, "data": null });
         (StatusCode::OK, Json(body)).into_response()
     }

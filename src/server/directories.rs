@@ -1,10 +1,10 @@
-//! Names that clients give for places on this machine: none leads out of the server's directory.
+//! Resolves paths that clients send: none leads out of the server's directory.
 
 use std::path::{Path, PathBuf};
 
 use super::problem::Problem;
 
-/// The directory that a session works in: `named` is relative to `root`, or absolute and below it.
+/// The directory of a session: `named` is relative to `root`, or absolute and below it.
 pub(super) fn of_session(root: &Path, named: Option<&str>) -> Result<PathBuf, Problem> {
     let Some(named) = named else {
         return Ok(root.to_owned());
@@ -19,7 +19,7 @@ pub(super) fn of_session(root: &Path, named: Option<&str>) -> Result<PathBuf, Pr
     }
 }
 
-/// `named` as it is now, without links, seen from `from`. What is not there yet lies in a directory that is.
+/// Resolves `named` relative to `from`, without links. The parent of a missing path must exist.
 pub(super) fn below(root: &Path, from: &Path, named: &str) -> Result<PathBuf, Problem> {
     let outside = || Problem::forbidden(format!("`{named}` is not in the server's directory"));
     if named.contains('\0') {
@@ -30,7 +30,7 @@ pub(super) fn below(root: &Path, from: &Path, named: &str) -> Result<PathBuf, Pr
         Ok(path) => path,
         Err(_) => match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => {
-                // A link that leads nowhere would be followed when somebody writes.
+                // A dangling link would be followed by a write.
                 let is_link = path.symlink_metadata().is_ok();
                 let parent = parent.canonicalize().ok().filter(|_| !is_link);
                 parent.ok_or_else(outside)?.join(name)

@@ -1,8 +1,7 @@
 //! Documents of frames, for outputs that scripts draw: notebook HTML, JavaScript, charts.
 //!
-//! The document is hostile. Its frame is sandboxed without an origin, by the page's attribute and by this policy both, so
-//! that there is no cookie, no storage and no parent to reach; it loads nothing but the page's own libraries, and connects
-//! nowhere.
+//! The document is hostile. Its frame is sandboxed without an origin, by both the page's attribute and this policy, so
+//! it can reach no cookie, storage or parent. It loads only the page's own libraries, and cannot connect anywhere.
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use super::assets::{ASSETS, COMPRESSED};
 use super::bokeh::Bokeh;
 use crate::jupyter::mime::{self, MimeBundle};
 
-/// What a frame may do. `host` is how the browser reaches us: an origin that is none has no `'self'`.
+/// What a frame may do. `host` is the address at which the browser reaches us: an opaque origin has no `'self'`.
 pub(super) fn policy(host: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
     let own = if !host.is_empty() && host.chars().all(is_plain) {
@@ -26,7 +25,7 @@ pub(super) fn policy(host: &str) -> String {
     )
 }
 
-/// The document of an output; `None` if no script draws it. A script of Bokeh's needs `bokeh`.
+/// The document of an output; `None` if no script draws it. A Bokeh script needs `bokeh`.
 pub(super) fn of(data: &MimeBundle, bokeh: Option<&Bokeh>) -> Option<String> {
     if let Some(value) = starting(data, mime::PLOTLY_PREFIX)
         && let Some(library) = asset("plotly")
@@ -60,13 +59,13 @@ pub(super) fn of(data: &MimeBundle, bokeh: Option<&Bokeh>) -> Option<String> {
     Some(page(&format!("<div id=\"output\"></div>{}", run(&script))))
 }
 
-/// An element that runs a script as Jupyter does: `element` is where it draws.
+/// An element that runs a script like Jupyter: it draws into `element`.
 fn run(script: &str) -> String {
     let text = script_json(&Value::from(script));
     format!("<script>new Function('element',{text})(document.getElementById('output'))</script>")
 }
 
-/// Where HTML of Altair and Plotly loads from what the page has itself, by file.
+/// URLs in the HTML of Altair and Plotly, and the page's own files that replace them.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("https://cdn.jsdelivr.net/npm/vega@", "vega."),
     ("https://cdn.jsdelivr.net/npm/vega-lite@", "vega-lite"),
@@ -74,12 +73,12 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("https://cdn.plot.ly/plotly-", "plotly"),
 ];
 
-/// Behind an address in quotes: which bytes are wanted.
+/// The attribute after a quoted URL that states the expected hash.
 const INTEGRITY: &str = "\" integrity=\"";
-/// And behind that, up to the quote: a frame has no origin that could ask for them so.
+/// The attribute after that, up to the quote: a frame without origin cannot make such a request.
 const ANONYMOUS: &str = " crossorigin=\"anonymous";
 
-/// HTML that loads these libraries from us: its frame reaches nobody else.
+/// Replaces these library URLs with ours: the frame cannot reach another host.
 fn with_own_libraries(html: &str) -> String {
     let mut html = html.to_owned();
     for (address, file) in ELSEWHERE {
@@ -88,7 +87,7 @@ fn with_own_libraries(html: &str) -> String {
             let rest = html.get(at..).unwrap_or_default();
             let is_in_url = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@%&=+".contains(c);
             let end = rest.find(|c| !is_in_url(c)).unwrap_or(rest.len());
-            // Plotly says which bytes it wants: ours are of another version.
+            // Plotly states the hash that it expects: our file is another version.
             let after = rest.get(end..).unwrap_or_default();
             let kept = after
                 .strip_prefix(INTEGRITY)
@@ -101,7 +100,7 @@ fn with_own_libraries(html: &str) -> String {
     html
 }
 
-/// The value of the first type that begins so.
+/// The value of the first type with this prefix.
 fn starting<'a>(data: &'a MimeBundle, prefix: &str) -> Option<&'a Value> {
     data.iter()
         .find(|(mime, _)| mime.starts_with(prefix))
@@ -119,7 +118,7 @@ fn asset(name: &str) -> Option<&'static str> {
     })
 }
 
-/// JSON that stands in a script: nothing in it ends the script.
+/// JSON for use in a script: nothing in it can end the script.
 fn script_json(value: &Value) -> String {
     value
         .to_string()
@@ -128,7 +127,8 @@ fn script_json(value: &Value) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-/// Runs before anything of the output. WebRTC reaches the network whatever a policy says, also from a frame in the frame:
+/// Runs before any script of the output. WebRTC reaches the network regardless of the policy, even from a nested
+/// frame, so both are removed.
 /// there is neither.
 const CLOSED: &str = "<script>(()=>{for(const name of['RTCPeerConnection','webkitRTCPeerConnection'])Object.defineProperty(window,name,{value:undefined});\
     const inner='iframe,frame,object,embed';\
@@ -136,7 +136,7 @@ const CLOSED: &str = "<script>(()=>{for(const name of['RTCPeerConnection','webki
     const watch=(root)=>new MutationObserver(close).observe(root,{childList:true,subtree:true});watch(document);\
     const attach=Element.prototype.attachShadow;Element.prototype.attachShadow=function(how){const root=attach.call(this,how);watch(root);return root}})()</script>";
 
-/// A document that tells the page how high it is.
+/// A document that reports its height to the page.
 fn page(body: &str) -> String {
     format!(
         "<!doctype html><html><head><meta charset=\"utf-8\">{CLOSED}<style>body{{margin:0;font-family:sans-serif}}</style>\

@@ -1,7 +1,7 @@
-//! A server with several tenants: one complete server for each, and the way to the right one.
+//! A server with several tenants: one complete server per tenant, and the dispatch to the right one.
 //!
-//! What a request shows (a key, a cookie, a ticket) says whose it is. A request that shows nothing that anybody knows is the
-//! owner's to refuse. Nothing of one tenant's server is reached from another's.
+//! The credentials of a request (a key, a cookie, a ticket) determine its tenant. A request without known credentials
+//! goes to the owner's server, which rejects it. Nothing of one tenant's server can be reached through another's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tower_service::Service as _;
 use super::state::Shared;
 use super::{e2b, jupyter};
 
-/// Bytes of the body of a login.
+/// Maximum bytes of a login's body.
 const LOGIN: usize = 4096;
 /// How long it may take to arrive.
 const LOGIN_WITHIN: Duration = Duration::from_secs(10);
@@ -28,13 +28,13 @@ pub(super) struct Door {
     pub(super) router: Router,
 }
 
-/// All of them, the owner's apart.
+/// All servers; the owner's is separate.
 struct Doors {
     owner: Door,
     tenants: Vec<Door>,
 }
 
-/// The router in front of all.
+/// The router in front of all servers.
 pub(super) fn router(owner: Door, tenants: Vec<Door>) -> Router {
     if tenants.is_empty() {
         return owner.router;
@@ -55,7 +55,7 @@ async fn lead(State(doors): State<Arc<Doors>>, request: Request) -> Response {
     }
 }
 
-/// Whether a request is for this server, by what it shows: the token, its cookie, or a ticket.
+/// Whether a request is for this server, from its credentials: the token, its cookie, or a ticket.
 fn knows(shared: &Shared, request: &Request) -> bool {
     let (access, uri) = (&shared.access, request.uri());
     access.knows(request.headers())
@@ -74,7 +74,7 @@ async fn with_login(request: Request) -> (Request, Option<String>) {
         return (request, None);
     }
     let (parts, body) = request.into_parts();
-    // A body that is too large, or does not come, has no key.
+    // A body that is too large or does not arrive has no key.
     let body = tokio::time::timeout(LOGIN_WITHIN, axum::body::to_bytes(body, LOGIN)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or(Bytes::new());
     let key = serde_json::from_slice::<Login>(&body)

@@ -1,4 +1,4 @@
-//! Bytes as answers: ranges, names, and types that no browser takes for something that runs.
+//! Sends bytes: ranges, names, and MIME types that no browser executes.
 
 use std::ops::Range;
 
@@ -10,16 +10,17 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-/// A picture is shown where it is asked for; an SVG opened by itself is still a document.
+/// The policy of a picture: it is shown where it is embedded, but an SVG opened by itself is a document.
 const PICTURE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox";
 
-/// What is wanted of `length` bytes: all, or one range. Several ranges are answered as all (RFC 9110, 14.2).
+/// The requested part of `length` bytes: all, or one range. A request for several ranges gets everything (RFC 9110,
+/// 14.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     All,
     Part(Range<u64>),
-    /// Behind the end.
+    /// The range is after the end.
     Nothing,
 }
 
@@ -50,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The bytes from where to where, and the head of the answer; `None` if there are none.
+    /// The byte range and the status of the answer; the error answer if the range is empty.
     pub(super) fn answer(self, length: u64) -> Result<(Range<u64>, StatusCode), Box<Response>> {
         match self {
             Self::All => Ok((0..length, StatusCode::OK)),
@@ -65,7 +66,7 @@ impl Wanted {
     }
 }
 
-/// `bytes`, or the range of them that is wanted.
+/// Sends `bytes`, or the requested range of them.
 pub(super) fn bytes(bytes: Vec<u8>, mime: &str, name: &str, headers: &HeaderMap) -> Response {
     let length = bytes.len() as u64;
     match Wanted::of(headers, length).answer(length) {
@@ -78,7 +79,7 @@ pub(super) fn bytes(bytes: Vec<u8>, mime: &str, name: &str, headers: &HeaderMap)
     }
 }
 
-/// An answer of which `body` is the part `part` of `length` bytes.
+/// An answer whose `body` is the part `part` of `length` bytes.
 pub(super) fn of(
     body: Body,
     part: Range<u64>,
@@ -104,7 +105,7 @@ pub(super) fn of(
     response
 }
 
-/// Type and name. What is no picture is saved, never opened.
+/// The headers for type and name. Anything but a picture is saved, never opened.
 pub(super) fn head(mime: &str, name: &str) -> HeaderMap {
     let is_picture = is_picture(mime);
     let mut headers = HeaderMap::new();
@@ -138,13 +139,13 @@ fn is_picture(mime: &str) -> bool {
     )
 }
 
-/// Whether it can stand in a header as a type.
+/// Whether it is valid as a type in a header.
 fn is_mime(mime: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$&-^_.+/ ;=".contains(c);
     mime.len() <= 128 && mime.matches('/').count() == 1 && mime.chars().all(is_plain)
 }
 
-/// What a file's name says of its content, as far as pages ask for it.
+/// The MIME type for a file name, for the types that pages request.
 pub(super) fn mime_of(name: &str) -> &'static str {
     let ending = name
         .rsplit_once('.')

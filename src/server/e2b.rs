@@ -1,6 +1,7 @@
-//! E2B's API below `/e2b`, so that its SDKs work here (`docs/e2b.md`, ADR 0031): the control plane, code, files and commands.
+//! E2B's API below `/e2b`, so that its SDKs work here (`docs/e2b.md`, ADR 0031): the control plane, code, files and
+//! commands.
 //!
-//! Requests for a sandbox say which by headers. [`admit`] lets them in and finds the sandbox; nothing else does.
+//! Headers name the sandbox of a request. Only [`admit`] authorizes such requests and finds the sandbox.
 
 mod admit;
 mod code;
@@ -32,7 +33,7 @@ use failure::E2bFailure;
 
 /// How long a body may take to arrive.
 const WITHIN: Duration = Duration::from_mins(1);
-/// The version of their daemon in a sandbox that we speak as.
+/// The version of E2B's sandbox daemon that we emulate.
 const ENVD: &str = "0.6.4";
 /// Adds the routes.
 pub(super) fn routes(add: &mut Add<'_>) {
@@ -119,7 +120,7 @@ pub(super) fn routes(add: &mut Add<'_>) {
     in_sandbox(add);
 }
 
-/// What a request with the headers of a sandbox can do.
+/// The routes for requests with a sandbox's headers.
 fn in_sandbox(add: &mut Add<'_>) {
     let json = |method, summary| operation(method, summary).bytes("application/json");
     add(
@@ -191,7 +192,7 @@ fn in_sandbox(add: &mut Add<'_>) {
     );
 }
 
-/// The sandbox that a request is for, which [`admit`] has found; only one that runs.
+/// The sandbox of a request, found by [`admit`]; it must be running.
 struct InSandbox(Arc<ProgramSandbox>);
 
 impl<S: Send + Sync> FromRequestParts<S> for InSandbox {
@@ -210,7 +211,7 @@ impl<S: Send + Sync> FromRequestParts<S> for InSandbox {
     }
 }
 
-/// A body that arrives in time.
+/// Reads a body within the time limit.
 async fn body(request: Request) -> Result<Bytes, E2bFailure> {
     match tokio::time::timeout(WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),
@@ -222,7 +223,7 @@ async fn body(request: Request) -> Result<Bytes, E2bFailure> {
     }
 }
 
-/// A body of JSON; nothing is an empty object.
+/// Parses a JSON body; an empty one counts as an empty object.
 async fn parsed<T: DeserializeOwned>(request: Request) -> Result<T, E2bFailure> {
     let body = body(request).await?;
     parse(&body)

@@ -1,4 +1,4 @@
-//! The newest messages of a session's stream as bytes: made once, however many clients follow it.
+//! Caches the latest encoded messages of a session's stream: each is encoded once, however many clients follow.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,15 +7,15 @@ use axum::body::Bytes;
 
 use crate::agent::stream::ItemId;
 
-/// Bytes that are kept for a session. A client that is further behind costs its own work.
+/// Maximum cached bytes per session. A client that is further behind has its messages encoded again.
 const BYTES: usize = 1 << 20;
 
-/// Those of all sessions that have clients.
+/// The caches of all sessions with clients.
 #[derive(Debug, Default)]
 pub(super) struct EncodedStreams(Mutex<HashMap<String, Weak<EncodedStream>>>);
 
 impl EncodedStreams {
-    /// That of a session, for as long as somebody holds it.
+    /// The cache of a session, as long as a client holds it.
     pub(super) fn of(&self, session: &str) -> Arc<EncodedStream> {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(session).and_then(Weak::upgrade) {
@@ -28,7 +28,7 @@ impl EncodedStreams {
     }
 }
 
-/// The newest messages of one session, one behind the other.
+/// The latest messages of one session, in order.
 #[derive(Debug, Default)]
 pub(super) struct EncodedStream(Mutex<Recent>);
 
@@ -39,7 +39,7 @@ struct Recent {
 }
 
 impl EncodedStream {
-    /// The message of the item `id`: as it was made before, or as `make` does it now.
+    /// The message of the item `id`: from the cache, or encoded now with `make`.
     pub(super) fn message(&self, id: ItemId, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         if let Some(message) = self.recent().get(id) {
             return message;
@@ -65,7 +65,7 @@ impl Recent {
     fn push(&mut self, id: ItemId, message: Bytes) {
         if let Some((last, _)) = self.messages.back() {
             if last.epoch == id.epoch && id.sequence <= last.sequence {
-                // Of a client that is behind, or of two at a time.
+                // From a client that is behind, or from two clients at once.
                 return;
             }
             if last.epoch != id.epoch || last.sequence + 1 != id.sequence {
@@ -105,13 +105,13 @@ mod tests {
         assert_eq!(get(&stream, id(1, 1), 3), (3, 1));
         assert_eq!(get(&stream, id(1, 2), 4), (4, 2));
         assert_eq!(get(&streams.of("s"), id(1, 1), 0), (3, 2));
-        // Items in between are gone, and the session is another one's.
+        // Skipped items are missing, and another session is separate.
         assert_eq!(get(&stream, id(1, 9), 5), (5, 3));
         assert_eq!(get(&stream, id(1, 2), 6), (6, 4));
         assert_eq!(get(&stream, id(1, 9), 0), (5, 4));
         assert_eq!(get(&stream, id(2, 10), 7), (7, 5));
         assert_eq!(get(&stream, id(1, 10), 8), (8, 6));
-        // No more is kept than there is room for.
+        // The cache never exceeds its limit.
         let stream = streams.of("t");
         assert_eq!(get(&stream, id(1, 1), BYTES), (BYTES, 7));
         assert_eq!(get(&stream, id(1, 2), 1), (1, 8));

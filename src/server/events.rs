@@ -1,7 +1,7 @@
-//! A session's stream as server-sent events: the items of `docs/events.md`, one a message, with their ids.
+//! A session's stream as server-sent events: the items of `docs/events.md`, one per message, with their ids.
 //!
-//! A client is a position in the session's log: nothing waits for it, and nothing is kept for it. One that reads slowly
-//! finds its next items merged into a snapshot; one that takes nothing is cut, and its last id brings it back.
+//! A client is a position in the session's log: nothing waits for it, and nothing is stored for it. A slow reader
+//! finds its next items merged into a snapshot. A client that reads nothing is cut; with its last id it can continue.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::agent::stream::snapshot::SnapshotLine;
 use crate::agent::stream::{Client, Item, ItemId, Received, Snapshot};
 use crate::app::registry::ClientGuard;
 
-/// Proxies close connections that are silent for long.
+/// Proxies close connections that are silent for a long time.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A representation of an output that is longer is fetched by who wants it.
+/// A client fetches longer representations of an output separately.
 const LARGE: usize = 64 << 10;
-/// Items that are there already go together, up to so many bytes.
+/// Available items are sent together, up to this many bytes.
 const TOGETHER: usize = 32 << 10;
-/// Characters of a client's name.
+/// Maximum characters of a client's name.
 const NAME: usize = 64;
 
 /// What stands behind the question mark.
@@ -42,7 +42,7 @@ pub(super) struct Wanted {
     name: Option<String>,
 }
 
-/// The stream: a snapshot, or what comes behind the client's last item, then all that happens.
+/// The stream: a snapshot, or the items after the client's last one, then all new items.
 pub(super) async fn events(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -50,7 +50,7 @@ pub(super) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let live = shared.live(&id)?;
-    // A browser that reconnects knows better than the address it began with.
+    // The id from a browser that reconnects is newer than the one in the URL.
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
     let after = last.and_then(|it| it.parse().ok()).or(wanted.after);
     let name = client_name(wanted.name.as_deref());
@@ -77,13 +77,13 @@ pub(super) async fn events(
     let headers = [
         (CONTENT_TYPE.as_str(), "text/event-stream"),
         (CACHE_CONTROL.as_str(), "no-store"),
-        // nginx would keep messages back.
+        // nginx would buffer messages.
         ("x-accel-buffering", "no"),
     ];
     Ok((headers, Body::from_stream(messages)).into_response())
 }
 
-/// One client.
+/// A client of the stream.
 struct Follower {
     client: Client,
     first: Option<Bytes>,
@@ -147,13 +147,13 @@ pub(super) fn snapshot_item(snapshot: &Snapshot) -> Value {
 }
 
 fn message(id: ItemId, data: &str) -> Vec<u8> {
-    // JSON has no line break outside of its strings, and none in them.
+    // JSON has line breaks only outside its strings, and this text has none.
     format!("id: {id}\ndata: {data}\n\n").into_bytes()
 }
 
-/// `item` as JSON, without representations that are large.
+/// `item` as JSON without large representations.
 fn without_large(item: &impl serde::Serialize) -> String {
-    // Plain data: nothing in it can fail.
+    // Plain data: serialization cannot fail.
     let text = serde_json::to_string(item).unwrap_or_default();
     if text.len() <= LARGE {
         return text;
@@ -165,7 +165,7 @@ fn without_large(item: &impl serde::Serialize) -> String {
     value.to_string()
 }
 
-/// Replaces what is large in bundles of representations by `{"large": bytes}`.
+/// Replaces large entries in MIME bundles with `{"large": bytes}`.
 fn mark_large(value: &mut Value) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(mark_large),
@@ -200,7 +200,7 @@ fn mark(data: &mut Value) {
     }
 }
 
-/// Under which others see what a client does. Those of the terminal have other endings.
+/// A client's name, as other clients see it. Names of terminal clients have another suffix.
 pub(super) fn client_name(named: Option<&str>) -> String {
     let named = named.unwrap_or_default().chars();
     let name: String = named.filter(|c| !c.is_control()).take(NAME).collect();

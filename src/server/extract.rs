@@ -1,4 +1,4 @@
-//! Bodies, queries and paths, with errors in our form.
+//! Extractors for bodies, queries and paths, with errors in our format.
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
-/// How long a body of JSON may take to arrive.
+/// How long a JSON body may take to arrive.
 const WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// A body of JSON, which says that it is one: a form of another page cannot.
+/// A JSON body with its content type: a form on another page cannot send one.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
@@ -40,7 +40,7 @@ fn refused(rejection: &JsonRejection) -> Problem {
     Problem::new(rejection.status(), reason, rejection.body_text())
 }
 
-/// What stands behind the question mark.
+/// The query string.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -54,7 +54,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// What stands in the path. What does not fit is not there.
+/// The path's parameters. A path that does not match counts as not found.
 pub(super) struct Path<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {

@@ -1,5 +1,5 @@
-//! Files of a session's directory: listed, read, written, removed. No way leads out of it: paths have no `..`, and no link
-//! is followed, also none that code puts there meanwhile ([`folder`]).
+//! Files of a session's directory: lists, reads, writes and removes them. Nothing outside the directory is reachable:
+//! paths have no `..`, and no link is followed, including one that code puts there meanwhile ([`folder`]).
 
 use std::io::{self, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ pub(super) use crate::app::files::relative;
 use crate::app::files::{FileEntry, Writing};
 use crate::kernel::folder::{self, Folder};
 
-/// Bytes of one file that is written.
+/// Maximum bytes of an uploaded file.
 const LARGEST: u64 = 4 << 30;
 /// How long the next piece of a file may take to arrive.
 const PIECE_WITHIN: Duration = Duration::from_secs(30);
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPIED: usize = 1 << 20;
-/// Files of one drop.
+/// Maximum files of one drop.
 const DROPPED: usize = 1000;
 
 /// Which directory.
@@ -42,7 +42,7 @@ pub(super) struct Where {
     path: String,
 }
 
-/// What is in a directory.
+/// Lists a directory.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -60,7 +60,7 @@ pub(super) async fn get(
     answer(place(&shared, &id, &path)?, &path, &headers).await
 }
 
-/// The bytes of the file at `place` that are wanted.
+/// Sends the requested bytes of the file at `place`.
 pub(super) async fn answer(
     place: PathBuf,
     path: &str,
@@ -102,7 +102,7 @@ pub(super) struct Dropped {
     bytes: u64,
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 pub(super) async fn put(
     State(shared): State<Arc<Shared>>,
     Path((id, path)): Path<(String, String)>,
@@ -135,7 +135,7 @@ pub(super) async fn drop_files(
                 "{DROPPED} files are the most for one request"
             )));
         }
-        // A browser sends a name; whatever stands before it is not ours to make.
+        // A browser sends only a name; we do not create directories in it.
         let name = name
             .rsplit(['/', '\\'])
             .next()
@@ -174,7 +174,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Where `path` is in the session's directory.
+/// The full path of `path` in the session's directory.
 fn place(shared: &Shared, id: &str, path: &str) -> Result<PathBuf, Problem> {
     let live = shared.live(id)?;
     let relative = relative(path)
@@ -182,7 +182,7 @@ fn place(shared: &Shared, id: &str, path: &str) -> Result<PathBuf, Problem> {
     Ok(live.directory.join(relative))
 }
 
-/// Writes what comes to a file beside `to`, and then puts it in its place.
+/// Writes the incoming bytes to a temporary file next to `to`, then renames it.
 pub(super) async fn write(
     to: PathBuf,
     pieces: impl Stream<Item = io::Result<Bytes>>,
@@ -218,7 +218,7 @@ pub(super) async fn write(
     blocking(move || writing.end()).await
 }
 
-/// Does what waits for a disk elsewhere.
+/// Runs blocking disk access on another thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -233,7 +233,7 @@ pub(super) fn of_io(error: &io::Error) -> Problem {
     use io::ErrorKind as Kind;
     let (status, reason) = match error.kind() {
         Kind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
-        // The last: that a link is in the way, or that it is no plain file.
+        // The last kind: a link is in the way, or it is no regular file.
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::Other => {
             (StatusCode::FORBIDDEN, "forbidden")
         }
@@ -249,14 +249,14 @@ pub(super) fn of_io(error: &io::Error) -> Problem {
     Problem::new(status, reason, error.to_string())
 }
 
-/// Copies a file, whole or not at all.
+/// Copies a file atomically.
 pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), Problem> {
     let file = blocking(move || folder::open_file(&from)).await?;
     let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(file), COPIED);
     write(to, pieces).await.map(|_| ())
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 pub(super) async fn write_bytes(to: PathBuf, bytes: Vec<u8>) -> Result<(), Problem> {
     let pieces = futures_util::stream::iter([Ok(Bytes::from(bytes))]);
     write(to, pieces).await.map(|_| ())

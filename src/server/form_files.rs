@@ -1,4 +1,4 @@
-//! Files of a form into a container.
+//! Stores the files of a form in a container.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use super::files::write;
 use super::problem::Problem;
 use crate::app::containers::{ContainerFile, Containers};
 
-/// What of a file's name counts.
+/// Which part of a file's name is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Names {
-    /// The last step: what stands before it is the program's own directory.
+    /// Only the file name: directories in it are the program's own.
     Bare,
-    /// All: directories are made.
+    /// The whole path: directories are created.
     Paths,
 }
 
-/// What came of each file: its name, and the file or why it was not written.
+/// The result for each file: its name, and the file or why it was not written.
 pub(super) type Taken = Vec<(String, Result<ContainerFile, Problem>)>;
 
-/// Writes at most `most` files of a form, and says what came of each.
+/// Writes at most `most` files of a form, and returns the result for each.
 pub(super) async fn write_form_files(
     containers: &Containers,
     id: &str,

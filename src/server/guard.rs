@@ -1,4 +1,4 @@
-//! The layer round every route, and the way in.
+//! The layer around every route, and the login.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(super) async fn guard(
     hardened(&shared, response)
 }
 
-/// With what browsers are told of every answer.
+/// Adds the security headers of every answer.
 fn hardened(shared: &Shared, mut response: Response) -> Response {
     shared.counters.answered(response.status());
     let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
@@ -81,7 +81,7 @@ fn hardened(shared: &Shared, mut response: Response) -> Response {
         ("cache-control", "no-store"),
         ("cross-origin-resource-policy", "same-origin"),
         ("x-frame-options", "DENY"),
-        // Of what is no page of ours nothing is to run.
+        // Nothing may run in an answer that is not one of our pages.
         (
             "content-security-policy",
             "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -112,13 +112,13 @@ pub(super) async fn login(
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response())
 }
 
-/// Whether a request can change anything or run code.
+/// Whether a request can change something or run code.
 fn changes(method: &Method, headers: &HeaderMap) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
         || headers.contains_key(UPGRADE)
 }
 
-/// What needs no token: it holds no secret, or the path itself is a ticket.
+/// Paths that need no token: they reveal no secret, or the path itself is a ticket.
 fn is_public(method: &Method, path: &str) -> bool {
     match *method {
         Method::GET | Method::HEAD => {

@@ -1,5 +1,5 @@
-//! What a session can be asked beside its cells ([`crate::agent::query`]), over HTTP. A cell that runs is never disturbed: where a
-//! kernel cannot answer beside it, the answer is 409 `busy`.
+//! Queries of a session's kernel over HTTP ([`crate::agent::query`]). A running cell is never disturbed: if the kernel
+//! cannot answer meanwhile, the answer is 409 `busy`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Whose {
     language: Option<String>,
 }
 
-/// The variables that live in a kernel.
+/// The variables in a kernel.
 pub(super) async fn variables(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -40,7 +40,7 @@ pub(super) async fn variables(
     Ok(Json(list.variables))
 }
 
-/// What could stand at the cursor.
+/// Completions at the cursor.
 pub(super) async fn complete(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -61,7 +61,7 @@ pub(super) struct Inspected {
     source: bool,
 }
 
-/// Documentation for what stands at the cursor.
+/// Documentation for the name at the cursor.
 pub(super) async fn inspect(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -89,7 +89,7 @@ pub(super) struct WhichLines {
     file: Option<String>,
 }
 
-/// Lines of what a cell has put out.
+/// Lines of a cell's output.
 pub(super) async fn output(
     State(shared): State<Arc<Shared>>,
     Path((id, cell)): Path<(String, String)>,
@@ -115,7 +115,7 @@ pub(super) async fn window(
     Ok(Json(shared.live(&id)?.asides.window(&name, &rows).await?))
 }
 
-/// What a column has in it.
+/// The profile of a column.
 pub(super) async fn profile(
     State(shared): State<Arc<Shared>>,
     Path((id, name, column)): Path<(String, String, String)>,
@@ -134,7 +134,7 @@ pub(super) struct Export {
     filter: Option<String>,
 }
 
-/// A table as a file, while the kernel writes it.
+/// Streams a table as a file while the kernel writes it.
 pub(super) async fn export(
     State(shared): State<Arc<Shared>>,
     Path((id, name)): Path<(String, String)>,
@@ -167,7 +167,7 @@ pub(super) async fn export(
                 }
                 Some(FramePiece::Fields(_)) => {}
                 None if sent == length => return None,
-                // A client that counts sees that it is not whole.
+                // A client can tell from the length that it is incomplete.
                 None => {
                     let error = std::io::Error::other("the kernel sent less than it said");
                     return Some((Err(error), (pieces, length)));

@@ -1,4 +1,4 @@
-//! Commands that were sent with a key: one that is sent again gets the first one's answer.
+//! Remembers commands that were sent with a key: a repeated one gets the first one's answer.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use crate::agent::Command;
 use crate::agent::stream::{ItemId, Rejection};
 
-/// Keys that are remembered.
+/// How many keys are remembered.
 const KEYS: usize = 4096;
 
-/// What a session says to a command; `None` until it does.
+/// The session's reply to a command; `None` until it comes.
 pub(super) type Answer = watch::Receiver<Option<Result<ItemId, Rejection>>>;
 
-/// Which keys came with which commands; the oldest are forgotten.
+/// The keys and their commands; the oldest are forgotten.
 #[derive(Default)]
 pub(super) struct Keys {
     known: Mutex<VecDeque<Known>>,
@@ -24,13 +24,13 @@ pub(super) struct Keys {
 struct Known {
     /// A session's id, and the key.
     key: (String, String),
-    /// Of the command: a large one is not kept.
+    /// The digest of the command: a large one is not stored.
     digest: [u8; 32],
     answer: Answer,
 }
 
 impl Keys {
-    /// The answer to the command of this key, which `send` sends if it is new; `None` if the key came with another
+    /// The answer to the command with this key, which `send` sends if it is new; `None` if the key came with another
     /// command.
     pub(super) fn enter(
         &self,
@@ -38,7 +38,7 @@ impl Keys {
         command: &Command,
         send: impl FnOnce() -> Answer,
     ) -> Option<Answer> {
-        // Plain data: nothing in it can fail.
+        // Plain data: serialization cannot fail.
         let digest: [u8; 32] =
             Sha256::digest(serde_json::to_vec(command).unwrap_or_default()).into();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Sockets: connections are bounded in number, headers in size and time, and a client that takes nothing is cut.
+//! Sockets: limits the number of connections, the size and time of headers, and cuts clients that accept nothing.
 
 use std::fmt;
 use std::future::Future as _;
@@ -28,15 +28,15 @@ use super::Listen;
 use crate::error::{Failure, FailureKind};
 use crate::task::{self, Task};
 
-/// Connections at a time, at least and at most; the next one waits to be accepted.
+/// Lower and upper bound of the connection limit; further connections wait to be accepted.
 const CONNECTIONS: RangeInclusive<u64> = 256..=16_384;
-/// How long the head of a request may take, and how long a connection may be idle.
+/// How long a request's head may take, and how long a connection may be idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
-/// Headers of a request.
+/// Maximum headers of a request.
 const HEADERS: usize = 64;
-/// Bytes of the head of a request, and of what is read ahead.
+/// Maximum bytes of a request's head, and of the read buffer.
 const HEAD: usize = 64 << 10;
-/// A connection that takes no byte for so long is cut: with the id of its last item its client goes on.
+/// A connection that accepts no byte for this long is cut; its client can continue with the id of its last item.
 const STALLED: Duration = Duration::from_secs(30);
 /// How long connections may take to end with the server.
 const END_WITHIN: Duration = Duration::from_secs(3);
@@ -44,14 +44,14 @@ const END_WITHIN: Duration = Duration::from_secs(3);
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Peer {
-    /// The address of ours that it connected to; `None` for a unix socket.
+    /// The local address that it connected to; `None` for a unix socket.
     pub(super) own: Option<IpAddr>,
 }
 
-/// A socket that listens.
+/// A listening socket.
 pub(super) enum Socket {
     Tcp(TcpListener, SocketAddr),
-    /// With a directory that was made for it, if one was.
+    /// With the directory that was created for it, if any.
     Unix(UnixListener, PathBuf, Option<PathBuf>),
 }
 
@@ -94,12 +94,12 @@ impl Socket {
         self.address().map(|it| it.port())
     }
 
-    /// The next connection of this person, or of anybody over a port: those show a token.
+    /// The next connection: on a unix socket only from this person, on a port from anyone, who must send a token.
     async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Self::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                // Events are small and must not wait for each other.
+                // Events are small and must not be delayed.
                 stream.set_nodelay(true)?;
                 let own = Some(stream.local_addr()?.ip().to_canonical());
                 Ok((Stream(Box::pin(stream)), Peer { own }))
@@ -115,9 +115,9 @@ impl Socket {
     }
 }
 
-/// Listens at `path`. A directory that is not there is made for this person alone, and goes with the socket.
+/// Listens at `path`. A missing directory is created for this person only, and removed with the socket.
 fn unix(path: &std::path::Path) -> io::Result<(UnixListener, Option<PathBuf>)> {
-    // A socket that nobody listens on was left by a run that was killed.
+    // A socket without a listener was left by a run that was killed.
     if let Ok(metadata) = std::fs::symlink_metadata(path)
         && metadata.file_type().is_socket()
         && std::os::unix::net::UnixStream::connect(path).is_err()
@@ -154,12 +154,12 @@ impl fmt::Display for Socket {
     }
 }
 
-/// Sockets that are served.
+/// The sockets that are being served.
 pub(super) struct Listening {
     accepting: Vec<Task>,
-    /// Connections end with their requests.
+    /// Connections end after their current request.
     ends: CancellationToken,
-    /// Connections end now.
+    /// Connections end immediately.
     now: CancellationToken,
     connections: TaskTracker,
 }
@@ -169,7 +169,7 @@ impl Listening {
         self.ends.cancel();
     }
 
-    /// Waits for the last answers, not long.
+    /// Waits briefly for the last answers.
     pub(super) async fn finish(self) {
         drop(self.accepting);
         self.connections.close();
@@ -206,7 +206,7 @@ pub(super) fn serve(sockets: Vec<Socket>, router: &Router) -> Listening {
     }
 }
 
-/// Three quarters of the files that this process may have open: kernels need the rest.
+/// Three quarters of this process's open-file limit: kernels need the rest.
 fn connections_at_most() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = files.map_or(*CONNECTIONS.end(), |files| files - files / 4);
@@ -235,7 +235,7 @@ impl Acceptor {
             match accepted {
                 Ok((stream, peer)) => self.start(stream, peer, slot),
                 Err(error) => {
-                    // Too many files are open, say: what is there goes on.
+                    // For example, too many files are open; existing connections continue.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -295,7 +295,7 @@ trait Duplex: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
-/// A stream that fails when the other end takes nothing for too long.
+/// A stream that fails if the other end accepts nothing for too long.
 struct Patient {
     stream: Stream,
     patience: Duration,
@@ -313,7 +313,7 @@ impl Patient {
         }
     }
 
-    /// What writing came to, or an error when it has come to nothing for too long.
+    /// The result of a write, or an error if writes made no progress for too long.
     fn patiently<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! The Model Context Protocol over HTTP ("Streamable HTTP") at `/mcp`, in both of its forms (`docs/mcp.md`).
+//! The Model Context Protocol over HTTP ("Streamable HTTP") at `/mcp`, in both of its versions (`docs/mcp.md`).
 //!
-//! From 2026-07-28 on a request stands for itself, and a client that closes the answer's stream has cancelled it. Before
-//! that there is a handshake with an `Mcp-Session-Id`, and a request whose connection breaks is carried out to its end. In
-//! both the sessions of code are found by name, so that a client that comes back finds its variables.
+//! Since 2026-07-28, each request is independent, and closing the answer's stream cancels it. Before that, there is a
+//! handshake with an `Mcp-Session-Id`, and a request runs to its end even if its connection breaks. In both versions,
+//! code sessions are found by name, so that a client that returns finds its variables.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,20 +27,21 @@ use crate::mcp::{self, Call, Caller, LEGACY, MODERN, McpServer};
 use crate::rpc::{self, Incoming, Request, RpcError, answer};
 use crate::task::{self, Task};
 
-/// Bytes of a message: a file in base64.
+/// Maximum bytes of a message: it may contain a file in base64.
 const LARGEST: usize = 96 << 20;
 /// How long it may take to arrive.
 const WITHIN: Duration = Duration::from_mins(1);
-/// Proxies close connections that are silent for long.
+/// Proxies close connections that are silent for a long time.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Messages that wait for a client to read.
+/// How many messages may wait for a client to read.
 const OUTBOX: usize = 64;
-/// Requests of a client with a handshake at a time.
+/// Maximum simultaneous requests of a client with a handshake.
 const AT_ONCE: usize = 64;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: &str = "mcp-protocol-version";
-/// A version that the specification lets a server assume behind a handshake, and that clients name without speaking it.
+/// A version that the specification lets a server assume after a handshake, and that clients name without implementing
+/// it.
 const ASSUMED: &str = "2025-03-26";
 
 /// Adds the route.
@@ -125,7 +126,7 @@ async fn answered(
         Ok(Some(_)) if version != MODERN => {
             return Err(mismatch("MCP-Protocol-Version", Some(version), MODERN));
         }
-        // A version that is not ours, and the header says another.
+        // An unknown version, and the header names a different one.
         Err(error) if error.code == -32022 => {
             let requested = error.data.as_ref().and_then(|it| it.get("requested"));
             let requested = requested.and_then(Value::as_str).unwrap_or_default();
@@ -156,18 +157,18 @@ async fn answered(
     let task = task::spawn("mcp request", async move {
         carry_out(&server, &request, call).await;
     });
-    // With the stream goes the request.
+    // The request ends with the stream.
     Ok(stream(messages, Some(task)))
 }
 
-/// Carries a request out; its answer comes behind all that it told before.
+/// Carries out a request; its answer follows all earlier messages about it.
 async fn carry_out(server: &McpServer, request: &Request, call: Call) {
     let outcome = server.answer(request, &call).await;
-    // A client that is gone needs none.
+    // A client that is gone needs no answer.
     let _ = call.outlet.send(answer(&request.id, outcome)).await;
 }
 
-/// Of a client that shakes hands, or has.
+/// Handles a client that is doing or has done the handshake.
 async fn after_handshake(
     state: &McpState,
     headers: &HeaderMap,
@@ -225,10 +226,10 @@ async fn after_handshake(
     Ok(stream(messages, None))
 }
 
-/// Changes for a client with a handshake.
+/// Streams changes to a client with a handshake.
 async fn changes(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let Some(client) = client(&shared.mcp, &headers) else {
-        // Other clients listen by a request.
+        // Other clients use a request to listen.
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     };
     let (outbox, messages) = mpsc::channel(OUTBOX);
@@ -239,7 +240,7 @@ async fn changes(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respo
     stream(messages, Some(task))
 }
 
-/// A client with a handshake leaves; sessions stay.
+/// Ends a client's handshake session; code sessions stay.
 async fn forget(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> StatusCode {
     match header(&headers, SESSION.as_str()) {
         None => StatusCode::METHOD_NOT_ALLOWED,
@@ -252,7 +253,7 @@ fn client(state: &McpState, headers: &HeaderMap) -> Option<Arc<Handshake>> {
     state.get(header(headers, SESSION.as_str())?)
 }
 
-/// The headers repeat what the body says (2026-07-28, "Server Validation").
+/// Checks that the headers match the body (2026-07-28, "Server Validation").
 fn check_headers(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
     let method = header(headers, "mcp-method");
     if method != Some(&request.method) {
@@ -280,7 +281,7 @@ fn mismatch(name: &str, given: Option<&str>, wanted: &str) -> RpcError {
     })
 }
 
-/// A header's value, which is in base64 where it would not be plain.
+/// A header's value, which is base64 if it could not be sent as plain text.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")
@@ -295,7 +296,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether the answer is a stream: where something may come before it, and the client takes one.
+/// Whether the answer is a stream: other messages may come before it, and the client accepts one.
 fn streams(headers: &HeaderMap, request: &Request) -> bool {
     let takes = header(headers, ACCEPT.as_str());
     let takes = takes.is_some_and(|takes| takes.contains("text/event-stream"));
@@ -306,12 +307,12 @@ fn streams(headers: &HeaderMap, request: &Request) -> bool {
     takes && is_long
 }
 
-/// Messages as server-sent events, until there are no more. With the stream ends `task`.
+/// Streams messages as server-sent events until they end. `task` ends with the stream.
 fn stream(messages: mpsc::Receiver<Value>, task: Option<Task>) -> Response {
     let events = futures_util::stream::unfold((messages, task), |(mut messages, task)| async {
         let event = match tokio::time::timeout(HEARTBEAT, messages.recv()).await {
             Err(_) => Bytes::from_static(b":\n\n"),
-            // JSON has no line break outside of its strings, and none in them.
+            // JSON has line breaks only outside its strings, and this text has none.
             Ok(Some(message)) => format!("event: message\ndata: {message}\n\n").into(),
             Ok(None) => return None,
         };
@@ -320,7 +321,7 @@ fn stream(messages: mpsc::Receiver<Value>, task: Option<Task>) -> Response {
     let headers = [
         (CONTENT_TYPE.as_str(), "text/event-stream"),
         (CACHE_CONTROL.as_str(), "no-store"),
-        // nginx would keep messages back.
+        // nginx would buffer messages.
         ("x-accel-buffering", "no"),
     ];
     (headers, Body::from_stream(events)).into_response()

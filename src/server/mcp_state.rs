@@ -1,4 +1,4 @@
-//! What the server keeps for programs that speak MCP: its sessions, and those clients that shook hands.
+//! The server's state for MCP clients: its sessions, and the clients with a handshake.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,21 +13,21 @@ use crate::app::registry::Registry;
 use crate::mcp::{Caller, Followed, McpServer};
 use crate::rpc::Questions;
 
-/// Clients with a handshake that are remembered.
+/// How many clients with a handshake are remembered.
 const CLIENTS: usize = 1000;
 
-/// The server's part of MCP.
+/// The state of MCP.
 pub(super) struct McpState {
     pub(super) server: McpServer,
     clients: Mutex<HashMap<String, Arc<Handshake>>>,
 }
 
-/// A client that shook hands.
+/// A client with a handshake.
 pub(super) struct Handshake {
     pub(super) caller: Caller,
     pub(super) questions: Arc<Questions>,
     pub(super) followed: Followed,
-    /// Its requests that are being carried out.
+    /// Its running requests.
     pub(super) running: Mutex<HashMap<String, CancellationToken>>,
     used: Mutex<Instant>,
 }
@@ -41,7 +41,7 @@ impl McpState {
         }
     }
 
-    /// Remembers a client. Returns the name that its requests must bring.
+    /// Adds a client. Returns the id that its requests must send.
     pub(super) fn enter(&self, caller: Caller) -> String {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let handshake = Handshake {
@@ -61,14 +61,14 @@ impl McpState {
         id
     }
 
-    /// The client that has this name.
+    /// The client with this id.
     pub(super) fn get(&self, id: &str) -> Option<Arc<Handshake>> {
         let found = lock(&self.clients).get(id).cloned()?;
         *lock(&found.used) = Instant::now();
         Some(found)
     }
 
-    /// Forgets a client and gives up what it wanted. Whether there was one.
+    /// Removes a client and cancels its requests. Returns whether it existed.
     pub(super) fn forget(&self, id: &str) -> bool {
         let Some(gone) = lock(&self.clients).remove(id) else {
             return false;
@@ -84,7 +84,7 @@ impl Handshake {
     }
 }
 
-/// Whole after every change.
+/// Consistent after every change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::state::Shared;
 
-/// All of them.
+/// All metrics.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {

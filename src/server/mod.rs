@@ -1,20 +1,22 @@
 //! Floor 5, HTTP: the sessions of one process for programs and for the page (`docs/server.md`).
 //!
-//! - [`listen`]: sockets, limits on connections and headers, stalled clients, the end in good order.
-//! - [`access`]: the one layer round every route: host, origin, token. [`doors`]: the servers of tenants, behind it.
-//! - [`routes`]: the table that the router and `/openapi.json` are made of.
-//! - [`page`]: the page's files, which hold no secret.
-//! - [`sessions`], [`events`], [`commands`]: what a front end needs of a session.
-//! - [`outputs`], [`document`], [`bokeh`], [`ticket`], [`render`]: what cells put out, which is hostile.
+//! - [`listen`]: sockets, limits on connections and headers, stalled clients, clean shutdown.
+//! - [`access`]: the one layer around every route: host, origin, token. [`doors`]: the servers of tenants, behind it.
+//! - [`routes`]: the table from which the router and `/openapi.json` are made.
+//! - [`page`]: the page's files, which contain no secret.
+//! - [`sessions`], [`events`], [`commands`]: what a front end needs from a session.
+//! - [`outputs`], [`document`], [`bokeh`], [`ticket`], [`render`]: the outputs of cells, which are hostile.
 //! - [`kernel`]: variables, completion, windows of tables. [`files`], [`notebook`], [`catalog`], [`about`]: the rest.
 //!
 //! - [`mcp`]: the Model Context Protocol over HTTP.
-//! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]: Dify's sandbox.
-//! - [`e2b`]: E2B's API. [`terminal`]: a terminal server of Open WebUI.
-//! - [`jupyter`]: Jupyter's REST and websocket, for front ends that speak it.
+//! - [`openai`]: OpenAI's containers, responses and chat completions. [`codeapi`]: LibreChat's Code API. [`dify`]:
+//!   Dify's sandbox.
+//! - [`e2b`]: E2B's API. [`terminal`]: a terminal server for Open WebUI.
+//! - [`jupyter`]: Jupyter's REST API and websocket, for front ends that use them.
 //!
-//! A handler parses, asks `app` or a session, and answers JSON; it holds no state and no logic that another front end
-//! would need. Nothing here widens what code may do: sandbox and approval are as the server was started.
+//! A handler parses a request, asks `app` or a session, and answers with JSON. It has no state, and no logic that
+//! another front end would need. Nothing here extends what code may do: sandbox and approval stay as the server was
+//! started.
 
 mod about;
 mod access;
@@ -78,7 +80,7 @@ use state::Shared;
 use token::Secret;
 pub use token::Token;
 
-/// Where a server listens.
+/// An address for a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// A port of this machine.
@@ -87,28 +89,29 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// How a server is to be.
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// Where it listens.
+    /// The addresses to listen on.
     pub listen: Vec<Listen>,
-    /// The file with the token: one that is there is read, else it is made. `None` is a new file of this run.
+    /// The file with the token: it is read if it exists, otherwise created. `None`: a new file for this run.
     pub token_file: Option<PathBuf>,
-    /// Names under which it can be reached, besides those of this machine: of a proxy in front of it.
+    /// Host names of the server besides those of this machine, such as a proxy's.
     pub hosts: Vec<String>,
     /// Sessions work in this directory or below it.
     pub root: PathBuf,
-    /// How sessions are, unless a client says otherwise where it may. A client may be asked more often, never less.
+    /// The settings of sessions, except where a client may choose. A client can only ask for more approvals, never for
+    /// fewer.
     pub session: SessionSettings,
-    /// How many sessions, and for how long.
+    /// Limits on the number and duration of sessions.
     pub limits: RegistryLimits,
-    /// The file with the keys of tenants, if there are any.
+    /// The file with the keys of tenants, if any.
     pub keys: Option<PathBuf>,
-    /// Whether programs of this machine need no key for E2B's debug mode.
+    /// Whether programs on this machine can use E2B's debug mode without a key.
     pub e2b_debug: bool,
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     sockets: Vec<Socket>,
     token: Token,
@@ -117,10 +120,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens from now on; requests are answered by [`run`](Self::run).
+    /// Starts listening; [`run`](Self::run) answers the requests.
     ///
     /// # Errors
-    /// A socket or the token's file cannot be made.
+    /// A socket or the token's file cannot be created.
     pub async fn bind(settings: ServerSettings, context: Context) -> Result<Self, Failure> {
         let root = settings.root.canonicalize().map_err(|error| {
             let root = settings.root.display();
@@ -173,7 +176,8 @@ impl Server {
         })
     }
 
-    /// What a person opens, with the token in the fragment, which no browser sends; `None` without a port.
+    /// The URL for a person to open, with the token in the fragment, which browsers do not send; `None` without a
+    /// port.
     pub fn url(&self) -> Option<String> {
         let socket = self.sockets.iter().find_map(Socket::address)?;
         let host = if socket.ip().is_unspecified() {
@@ -184,7 +188,7 @@ impl Server {
         Some(format!("http://{host}/#token={}", self.token.secret()))
     }
 
-    /// A file that only this person can read and that leads a browser to the page; it goes with the server.
+    /// A file that only this person can read and that redirects a browser to the page; removed with the server.
     ///
     /// # Errors
     /// It cannot be written.
@@ -193,20 +197,20 @@ impl Server {
         self.token.page(&url)
     }
 
-    /// Where it listens, for people.
+    /// Its addresses, for people.
     pub fn addresses(&self) -> Vec<String> {
         self.sockets.iter().map(Socket::to_string).collect()
     }
 
-    /// The file that has the token.
+    /// The file with the token.
     pub fn token_file(&self) -> PathBuf {
         self.token.path().to_owned()
     }
 
-    /// Serves until `until` is over; then every session is saved and ended.
+    /// Serves until `until` resolves; then saves and ends every session.
     ///
     /// # Errors
-    /// Nothing listens.
+    /// Nothing is listening.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Failure> {
         if self.sockets.is_empty() {
             return Err(Failure::new(
@@ -222,7 +226,7 @@ impl Server {
         let router = doors::router(door(&self.shared), tenants);
         let listening = listen::serve(self.sockets, &router);
         until.await;
-        // New requests are turned away, the streams of sessions come to their ends with the sessions.
+        // New requests are rejected; the streams of sessions end with the sessions.
         listening.stop_accepting();
         let all = self.tenants.iter().chain([&self.shared]);
         join_all(all.map(|shared| shared.close())).await;
@@ -231,7 +235,7 @@ impl Server {
     }
 }
 
-/// What the server of one tenant is made of.
+/// The parts of one tenant's server.
 struct TenantServer {
     digest: String,
     scope: Scope,
@@ -241,7 +245,7 @@ struct TenantServer {
     limits: RegistryLimits,
 }
 
-/// The tenants of the key file, if they can be kept apart here.
+/// The tenants of the key file, if they can be isolated on this machine.
 async fn tenants_of(
     settings: &ServerSettings,
     root: &Path,
@@ -273,10 +277,10 @@ async fn tenants_of(
     Ok(servers)
 }
 
-/// Bytes of a body of JSON: a command with code.
+/// Maximum bytes of a JSON body: a command with code.
 const BODY: usize = 8 << 20;
 
-/// All routes, behind the one layer that lets requests in.
+/// All routes, behind the access layer.
 fn router(shared: &Arc<Shared>) -> Router {
     let guarded = from_fn_with_state(Arc::clone(shared), guard::guard);
     routes::router()

@@ -1,4 +1,4 @@
-//! The conversation as a file: a notebook, a page, Markdown, a script.
+//! Exports the conversation as a file: a notebook, a page, Markdown, a script.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::state::Shared;
 use crate::app::exported::Exported;
 
-/// The session's notebook as it is now; `file` is `notebook.ipynb`, `.html`, `.md` or `.py`.
+/// The session's current notebook; `file` is `notebook.ipynb`, `.html`, `.md` or `.py`.
 pub(super) async fn notebook(
     State(shared): State<Arc<Shared>>,
     Path((id, file)): Path<(String, String)>,

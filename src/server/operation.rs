@@ -1,4 +1,4 @@
-//! A route, and what `/openapi.json` says of each of its methods.
+//! A route, and the description of its methods in `/openapi.json`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::state::Shared;
 
-/// A path and what can be done there.
+/// A path and its operations.
 pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) router: MethodRouter<Arc<Shared>>,
@@ -19,19 +19,19 @@ pub(super) struct Route {
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) summary: &'static str,
-    /// The parameters behind the question mark.
+    /// The query parameters.
     pub(super) query: Option<Schema>,
     pub(super) body: Option<Schema>,
-    /// The JSON that is answered.
+    /// The JSON of the answer.
     pub(super) answer: Option<Schema>,
-    /// The type of a stream whose messages that is.
+    /// The MIME type of a stream whose messages have that schema.
     pub(super) stream: Option<&'static str>,
-    /// The type of what is answered else; with neither it is nothing (204).
+    /// The MIME type of another answer; without both, the answer is empty (204).
     pub(super) bytes: Option<&'static str>,
     pub(super) needs_token: bool,
 }
 
-/// Makes the schema of a type.
+/// Generates the schema of a type.
 pub(super) type Schema = fn(&mut SchemaGenerator) -> Value;
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
@@ -67,13 +67,13 @@ impl Operation {
         self
     }
 
-    /// Messages with JSON of a type are answered, as server-sent events.
+    /// The answer is a stream of server-sent events with JSON of a type.
     pub(super) fn stream<T: JsonSchema>(mut self) -> Self {
         self.stream = Some("text/event-stream");
         self.answer::<T>()
     }
 
-    /// Something else than JSON is answered.
+    /// The answer is not JSON.
     pub(super) fn bytes(mut self, mime: &'static str) -> Self {
         self.bytes = Some(mime);
         self
@@ -85,5 +85,5 @@ impl Operation {
     }
 }
 
-/// Takes a route.
+/// Receives a route.
 pub(super) type Add<'a> = dyn FnMut(&'static str, MethodRouter<Arc<Shared>>, Vec<Operation>) + 'a;

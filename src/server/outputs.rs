@@ -1,8 +1,8 @@
-//! Outputs of cells: their types, their bytes, and as HTML that can stand in the page. Whatever is in one is hostile.
+//! Outputs of cells: their types, their bytes, and their HTML for the page. The content of an output is hostile.
 //!
-//! - Bytes are saved or are pictures; under no address does one become a page of this origin.
-//! - HTML in the page has gone through `export`'s list of what may stay; what scripts draw gets a frame
-//!   ([`document`]) that has no origin, no cookie and no network, under an address that is a ticket.
+//! - Bytes are saved or shown as pictures; at no URL do they become a page of this origin.
+//! - HTML in the page is sanitized with the allow-list of `export`. Script-drawn outputs get a frame ([`document`])
+//!   without origin, cookie or network, at a URL that is a ticket.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::jupyter::mime::{self, MimeBundle};
 use crate::jupyter::nbformat::Output;
 use crate::session::Transcript;
 
-/// Session, cell and number of an output.
+/// Session, cell and index of an output.
 type OutputAddress = (String, String, usize);
 
 /// The types that an output has.
@@ -59,7 +59,7 @@ pub(super) enum Shown {
     },
 }
 
-/// Which types there are.
+/// The available types.
 pub(super) async fn types(
     State(shared): State<Arc<Shared>>,
     Path(place): Path<OutputAddress>,
@@ -116,7 +116,7 @@ pub(super) async fn bytes(
     Ok(download::bytes(bytes, &wanted, &name, &headers))
 }
 
-/// As HTML for the page, or the address of a frame.
+/// The output as HTML for the page, or the URL of a frame.
 async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem> {
     let output = find(shared, place.clone()).await?;
     let (session, cell, index) = place;
@@ -138,7 +138,7 @@ async fn html(shared: &Shared, place: OutputAddress) -> Result<Response, Problem
     Ok(axum::Json(answer).into_response())
 }
 
-/// The document of a frame. Nobody is asked who they are: the address is the ticket.
+/// The document of a frame. It needs no credentials: its URL is the ticket.
 pub(super) async fn frame(
     State(shared): State<Arc<Shared>>,
     Path((ticket, cell, index)): Path<(String, String, usize)>,
@@ -179,7 +179,7 @@ pub(super) async fn frame(
     }
     for (name, value) in [
         ("x-frame-options", "SAMEORIGIN"),
-        // A name that is looked up tells somebody something.
+        // A DNS lookup would leak information.
         ("x-dns-prefetch-control", "off"),
     ] {
         let value = HeaderValue::from_static(value);
@@ -201,10 +201,10 @@ fn no_output() -> Problem {
     Problem::not_found("there is no such output")
 }
 
-/// What is kept in files beside the picture of a plot, and their extensions.
+/// Files next to a plot's picture: their types and suffixes.
 const BESIDE_PLOTS: [(&str, &str); 2] = [(mime::IMAGE_SVG, "svg"), ("text/csv", "csv")];
 
-/// A plot's vector graphic or data, if it is a plot that has them and `wanted` is one of them.
+/// A plot's vector graphic or data, if it has them and `wanted` is one of them.
 async fn beside_plot(
     shared: &Shared,
     data: &MimeBundle,
@@ -219,7 +219,7 @@ async fn beside_plot(
     live.beside_plot(cell, index, extension).await
 }
 
-/// What a representation is as a file.
+/// The bytes of a representation as a file.
 fn bytes_of(mime: &str, value: &Value) -> Vec<u8> {
     if mime::is_base64_image(mime)
         && let Some(Ok(bytes)) = MimeBundle::new().with(mime, value.clone()).bytes(mime)

@@ -1,4 +1,4 @@
-//! The page's files: embedded, open to everybody, without a secret.
+//! The page's files: embedded, public, without secrets.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::problem::Problem;
 use super::state::Shared;
 use super::token::hex;
 
-/// What the page may do: its own files and its own server. No inline script or style, nothing of elsewhere.
+/// The policy of the page: its own files and its own server. No inline script or style, and nothing from other hosts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; \
     frame-ancestors 'none'";
@@ -59,7 +59,7 @@ pub(super) struct Health {
     uptime_seconds: u64,
 }
 
-/// Whether the server lives.
+/// Reports that the server is running.
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Json<Health> {
     Json(Health {
         status: "ok",
@@ -78,7 +78,7 @@ fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
     let fresh = [
         (ETAG.as_str(), tag.as_str()),
         (CACHE_CONTROL.as_str(), "no-cache"),
-        // A sandboxed frame, which has no origin, loads what draws its charts.
+        // A sandboxed frame, which has no origin, loads the libraries for its charts.
         ("cross-origin-resource-policy", "cross-origin"),
     ];
     let known = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok());
@@ -100,7 +100,7 @@ fn file(path: &str, headers: &HeaderMap) -> Result<Response, Problem> {
     Ok((fresh, kind, plain).into_response())
 }
 
-/// Whether the client takes what is compressed, as all browsers do.
+/// Whether the client accepts compressed files, as all browsers do.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|it| it.to_str().ok());
     accepted.unwrap_or_default().split(',').any(|coding| {

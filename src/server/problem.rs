@@ -1,4 +1,4 @@
-//! Errors as clients get them: `{"error": {"message", "hint", "reason", "by"}}` with a status.
+//! Errors for clients: `{"error": {"message", "hint", "reason", "by"}}` with a status.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use crate::app::forks::ForkError;
 use crate::app::registry::{EndedSession, RegistryError};
 use crate::error::{Failure, FailureKind};
 
-/// Why a request was not carried out.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -87,7 +87,7 @@ impl Problem {
         )
     }
 
-    /// A session that ended while the server goes on: nobody resumes it unless a person wants it.
+    /// A session that ended while the server keeps running: it is only resumed if a person wants it.
     pub(super) fn ended(session: EndedSession) -> Self {
         let message = match &session.by {
             Some(by) => format!("{by} ended the session"),
@@ -105,7 +105,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// The status and what a person reads.
+    /// The status and the text for a person.
     pub(super) fn into_words(self) -> (StatusCode, String) {
         let message = match self.error.hint {
             Some(hint) => format!("{}; {hint}", self.error.message),
@@ -114,7 +114,7 @@ impl Problem {
         (self.status, message)
     }
 
-    /// As Jupyter's clients read it.
+    /// In the format of Jupyter's clients.
     pub(super) fn into_jupyter(self) -> Response {
         let message = self.words();
         let reason = self.error.reason;
@@ -123,7 +123,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// As OpenAI's clients read it: the same, with their fields. They do not try again what would be refused again.
+    /// In the format of OpenAI's clients, with their fields. They do not retry requests that would be rejected again.
     pub(super) fn into_openai(self) -> Response {
         let said = self.words();
         let Self { status, error } = self;
@@ -148,14 +148,14 @@ impl Problem {
 }
 
 impl Problem {
-    /// As the clients of LibreChat's Code API read it.
+    /// In the format of clients of LibreChat's Code API.
     pub(super) fn into_codeapi(self) -> Response {
         let ErrorBody { message, hint, .. } = self.error;
         let body = serde_json::json!({ "error": message, "details": hint });
         (self.status, Json(body)).into_response()
     }
 
-    /// In one line.
+    /// On one line.
     pub(super) fn words(&self) -> String {
         match &self.error.hint {
             Some(hint) => format!("{}; {hint}", self.error.message),
@@ -310,12 +310,12 @@ impl From<Failure> for Problem {
     }
 }
 
-/// No route is called so.
+/// There is no such route.
 pub(super) async fn no_route() -> Problem {
     Problem::not_found("there is no such route").hint("see `/openapi.json`")
 }
 
-/// The route does not know this method.
+/// The route does not support this method.
 pub(super) async fn no_method() -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,

@@ -1,4 +1,4 @@
-//! Words and code as HTML that can stand in the page.
+//! Renders text and code as HTML for the page.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub(super) struct Code {
     language: String,
 }
 
-/// Code with its colours as classes.
+/// Highlighted code, with its colours as classes.
 pub(super) async fn highlight(Json(code): Json<Code>) -> Result<axum::Json<Html>, Problem> {
     elsewhere(move || Html {
         html: export::code_html(&code.code, &code.language),
@@ -75,8 +75,8 @@ async fn elsewhere<T: Send + 'static>(
     Ok(axum::Json(rendered))
 }
 
-/// Safe HTML with `data-style` for `style`: the page's policy lets no text of it be a style, and its script sets what is
-/// harmless by then. In safe HTML `<` begins a tag, and every attribute is quoted.
+/// Replaces `style` with `data-style` in safe HTML: the page's policy allows no inline styles, and its script sets the
+/// values, which are harmless by then. In safe HTML, `<` begins a tag, and every attribute is quoted.
 pub(super) fn unstyled(html: &str) -> String {
     let mut made = String::with_capacity(html.len());
     let mut rest = html;
@@ -84,7 +84,7 @@ pub(super) fn unstyled(html: &str) -> String {
         made.push_str(before);
         made.push('<');
         rest = tag;
-        // Up to the tag's end, or to a value in quotes.
+        // Up to the tag's end, or to a quoted value.
         while let Some(at) = rest.find(['>', '"']) {
             let (part, after) = rest.split_at(at);
             match part.strip_suffix(" style=") {

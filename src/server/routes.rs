@@ -1,4 +1,4 @@
-//! All routes, each with what `/openapi.json` says of it: the router and the document are made of the same table.
+//! All routes with their description in `/openapi.json`: the router and the document are made from the same table.
 
 use std::sync::Arc;
 
@@ -295,7 +295,7 @@ fn of_files(add: &mut Add<'_>) {
     );
 }
 
-/// For routes that count themselves while they write.
+/// For routes that check the size themselves while they write.
 fn any_size() -> DefaultBodyLimit {
     DefaultBodyLimit::disable()
 }
@@ -309,7 +309,7 @@ async fn document(State(_): State<Arc<Shared>>) -> Response {
 fn openapi() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
-    // What is taken and what is answered can differ for one type: fields that may be left out are always answered.
+    // The input and output schema of a type can differ: optional fields are always present in answers.
     let mut answers = settings.clone().for_serialize();
     answers.definitions_path = "/components/schemas/Answers/$defs".into();
     let mut generators = Generators {
@@ -331,7 +331,7 @@ fn openapi() -> Value {
             let described = described(route.path, operation, &mut generators);
             item.insert(operation.method.to_owned(), described);
         }
-        // OpenAPI has no name for the rest of a path.
+        // OpenAPI has no notation for the rest of a path.
         paths.insert(route.path.replace("{*", "{"), Value::Object(item));
     }
     let Generators {
@@ -361,7 +361,7 @@ fn openapi() -> Value {
     })
 }
 
-/// Of types that are taken, and of types that are answered.
+/// Generators for input types and for output types.
 struct Generators {
     bodies: SchemaGenerator,
     answers: SchemaGenerator,
@@ -412,7 +412,7 @@ fn described(path: &str, operation: &Operation, generators: &mut Generators) -> 
     described
 }
 
-/// The fields of a type as parameters.
+/// The fields of a type as query parameters.
 fn query_parameters(query: Schema, generator: &mut SchemaGenerator) -> Vec<Value> {
     let schema = query(generator);
     let name = schema["$ref"].as_str().and_then(|it| it.rsplit('/').next());

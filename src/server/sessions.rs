@@ -1,4 +1,4 @@
-//! Sessions: created, resumed, listed, looked at, ended.
+//! Creates, resumes, lists, describes and ends sessions.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::agent::sessions::Found;
 use crate::app::registry::{LiveSession, OpenRequest, is_id};
 use crate::app::{ModelAt, Notice, SessionSettings, forks, session};
 
-/// Bytes of the instructions of a client.
+/// Maximum bytes of a client's instructions.
 const INSTRUCTIONS: usize = 64 << 10;
 
-/// Says where Bokeh's charts find what draws them.
+/// The variable that tells Bokeh where its charts find the library.
 const BOKEH: &str = "BOKEH_RESOURCES";
 
 /// What `POST /api/sessions` takes.
@@ -74,7 +74,7 @@ pub(super) struct ForkAt {
     at: Option<String>,
 }
 
-/// Opens another session that begins as this one did.
+/// Creates another session that begins like this one.
 pub(super) async fn fork(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -101,7 +101,7 @@ pub(super) async fn fork(
     if opened.is_err() {
         let context = shared.registry.context().clone();
         let discarding = move || forks::discard(&forked.id, &context);
-        // What went wrong is told by the error.
+        // The error says what went wrong.
         let _ = tokio::task::spawn_blocking(discarding).await;
     }
     Ok((StatusCode::CREATED, axum::Json(opened?)).into_response())
@@ -120,7 +120,7 @@ async fn open(shared: &Shared, wanted: Create) -> Result<Created, Problem> {
     })
 }
 
-/// A session that is resumed works where it did, which must be in the server's directory too.
+/// Checks that a resumed session's directory is in the server's directory too.
 async fn check_place(shared: &Shared, id: &str) -> Result<(), Problem> {
     if shared.registry.get(id).is_some() {
         return Ok(());
@@ -137,14 +137,14 @@ async fn check_place(shared: &Shared, id: &str) -> Result<(), Problem> {
     ))
 }
 
-/// The sessions on disk that worked in the server's directory.
+/// The stored sessions whose directory is in the server's directory.
 async fn stored(shared: &Shared) -> Result<Vec<Found>, Problem> {
     let (registry, root) = (shared.registry.clone(), shared.root.clone());
     let stored = tokio::task::spawn_blocking(move || {
         let mut stored = registry.stored();
         stored.retain(|it| {
             let begin = it.begin.as_ref();
-            // One whose directory is gone goes on in the server's.
+            // A session whose directory is gone continues in the server's.
             begin.is_some_and(|it| match it.cwd.canonicalize() {
                 Ok(cwd) => cwd.starts_with(&root),
                 Err(_) => it.cwd.starts_with(&root),
@@ -157,7 +157,7 @@ async fn stored(shared: &Shared) -> Result<Vec<Found>, Problem> {
         .map_err(|error| Problem::internal(error.to_string()))
 }
 
-/// What a client wants, checked against what it may.
+/// Checks a client's wishes against its permissions.
 fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     let root = &shared.root;
     let directory = directories::of_session(root, wanted.directory.as_deref())?;
@@ -199,7 +199,7 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
         model_at: ModelAt::IfAny,
         ..defaults.clone()
     };
-    // Frames of outputs reach no network: Bokeh gives its library along.
+    // Frames of outputs have no network, so Bokeh must embed its library.
     let environment = &shared.registry.context().paths.environment;
     let bokeh = environment.get(BOKEH).is_none();
     let bokeh = bokeh.then(|| (BOKEH.to_owned(), "inline".to_owned()));
@@ -211,7 +211,8 @@ fn request(shared: &Shared, wanted: Create) -> Result<OpenRequest, Problem> {
     })
 }
 
-/// Whether a client may have code run like this: it may be asked more often than the server was started for, never less.
+/// Checks the approval mode that a client wants: it can ask for more approvals than the server's mode, never for
+/// fewer.
 pub(super) fn may_be(approval: Approval, shared: &Shared) -> Result<(), Problem> {
     if approval <= session::usual_approval(&shared.defaults, shared.registry.context()) {
         return Ok(());
@@ -254,7 +255,7 @@ struct Stored {
     open: bool,
 }
 
-/// Lists them: those that run, and those on disk that can be resumed here.
+/// Lists running sessions, and stored ones that can be resumed here.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let stored = stored(&shared).await?;
     let live = shared.registry.list();
@@ -299,7 +300,7 @@ impl From<Found> for Stored {
     }
 }
 
-/// One session as it is.
+/// The current state of a session.
 pub(super) async fn snapshot(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -316,7 +317,7 @@ pub(super) struct Ender {
     name: Option<String>,
 }
 
-/// Ends one; its files stay.
+/// Ends a session; its files stay.
 pub(super) async fn end(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,

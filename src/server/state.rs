@@ -1,4 +1,4 @@
-//! What every handler gets.
+//! The state that every handler gets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,37 +30,37 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     /// Kernels for Jupyter's clients.
     pub(super) kernels: KernelRegistry,
-    /// What else those need.
+    /// Other state for Jupyter's clients.
     pub(super) jupyter: JupyterState,
-    /// Programs that speak MCP.
+    /// State for MCP clients.
     pub(super) mcp: McpState,
-    /// Programs that speak OpenAI's wire.
+    /// State for OpenAI's wire.
     pub(super) openai: OpenAiState,
-    /// Programs that run scripts: LibreChat's wire and Dify's.
+    /// State for programs that run scripts: LibreChat's wire and Dify's.
     pub(super) codeapi: CodeApiState,
-    /// Open WebUI.
+    /// State for Open WebUI.
     pub(super) terminal: TerminalState,
-    /// Programs that speak E2B's API.
+    /// State for E2B's API.
     pub(super) e2b: E2bState,
-    /// Who may come in.
+    /// The access rules.
     pub(super) access: Access,
-    /// What they may do.
+    /// What clients may do.
     pub(super) scope: Scope,
-    /// Sessions work in it or below it; without links.
+    /// The directory of sessions, without links; they work in it or below it.
     pub(super) root: PathBuf,
-    /// How sessions are unless a client says otherwise.
+    /// The settings of sessions unless a client chooses otherwise.
     pub(super) defaults: SessionSettings,
     /// Commands that were sent with a key.
     pub(super) keys: Keys,
     /// What is counted.
     pub(super) counters: Counters,
-    /// What several clients of a session get.
+    /// Encoded messages, shared by the clients of a session.
     pub(super) encoded: EncodedStreams,
-    /// For the frames of outputs.
+    /// Tickets for the frames of outputs.
     pub(super) tickets: Tickets,
-    /// What code may do, once somebody asked.
+    /// What code may do, once it has been determined.
     pub(super) sandbox: OnceCell<Result<SandboxLine, String>>,
-    /// When it began.
+    /// When the server started.
     pub(super) started: Instant,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
         );
     }
 
-    /// The session `id`, if it runs.
+    /// The running session `id`.
     pub(super) fn live(&self, id: &str) -> Result<Arc<LiveSession>, Problem> {
         let live = self.registry.get(id);
         live.ok_or_else(|| match self.registry.ended(id) {

@@ -1,4 +1,4 @@
-//! Tickets: the path of a frame says by itself that it may be shown, for a while, so that a frame needs no cookie.
+//! Tickets: a signed path that allows a frame to be shown for a limited time, so that a frame needs no cookie.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,10 @@ use sha2::Sha256;
 
 use super::token::{hex, is_same, random};
 
-/// How long a frame can be loaded with its ticket.
+/// How long a ticket is valid for loading its frame.
 const VALID: Duration = Duration::from_mins(10);
 
-/// Makes tickets and knows its own; those of another run are void.
+/// Issues tickets and verifies them; those of another run are void.
 pub(super) struct Tickets {
     key: String,
 }
@@ -35,7 +35,7 @@ impl Tickets {
         format!("{}.{expiry}.{signature}", place.session)
     }
 
-    /// The output that `ticket` is for, if it is the one that is asked for and the ticket is good.
+    /// The output of `ticket`, if it matches the request and the ticket is valid.
     pub(super) fn check(&self, ticket: &str, cell: String, index: usize) -> Option<OutputPlace> {
         let mut parts = ticket.split('.');
         let (session, expiry, signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -51,7 +51,7 @@ impl Tickets {
         is_good.then_some(place)
     }
 
-    /// Whether a path is that of an output with a ticket of this run: `/out/TICKET/CELL/INDEX`.
+    /// Whether a path is an output with a ticket of this run: `/out/TICKET/CELL/INDEX`.
     pub(super) fn knows(&self, path: &str) -> bool {
         let mut parts = path.strip_prefix("/out/").unwrap_or_default().split('/');
         let (Some(ticket), Some(cell), Some(index)) = (parts.next(), parts.next(), parts.next())
@@ -63,7 +63,7 @@ impl Tickets {
     }
 
     fn sign(&self, place: &OutputPlace, expiry: u64) -> String {
-        // A key of any length is good; without one nothing is.
+        // HMAC accepts keys of any length; if it failed, nothing would be valid.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.key.as_bytes()) else {
             return random();
         };

@@ -1,4 +1,4 @@
-//! The token: made at the start of a server, kept in a file that only its person can read.
+//! The token: created at a server's start, in a file that only its person can read.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -13,23 +13,24 @@ use crate::app::attach;
 use crate::app::tenants::digest;
 use crate::error::{Failure, FailureKind};
 
-/// Characters that a token in a file of the person's must have.
+/// Minimum characters of a token in a person's own file.
 const SHORTEST: usize = 32;
-/// Bytes that such a file can have.
+/// Maximum bytes of such a file.
 const LARGEST: u64 = 1024;
 
 /// The token. `Debug` does not show it.
 pub struct Token {
     secret: String,
     path: PathBuf,
-    /// The file goes with the server.
+    /// Whether the file is removed with the server.
     is_ours: bool,
-    /// The page that leads a browser to the server, if it was made.
+    /// The page that redirects a browser to the server, if it was created.
     page: OnceLock<PathBuf>,
 }
 
 impl Token {
-    /// The token in `file`, which is made if it is not there; without a file, a new one among the person's `sockets`.
+    /// The token in `file`, which is created if it does not exist; without a file, a new one among the person's
+    /// `sockets`.
     pub(super) fn open(
         file: Option<&Path>,
         port: Option<u16>,
@@ -66,12 +67,12 @@ impl Token {
         &self.secret
     }
 
-    /// The file that has it.
+    /// The file with the token.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a page beside the token's file that leads to `url`, for its person alone.
+    /// Writes a page next to the token's file that redirects to `url`, readable only by its person.
     pub(super) fn page(&self, url: &str) -> Result<PathBuf, Failure> {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{}.html", uuid::Uuid::new_v4().simple()));
@@ -84,19 +85,19 @@ impl Token {
     }
 }
 
-/// What knows a secret when it sees it.
+/// Recognises a secret.
 pub(super) struct Secret {
-    /// SHA-256 in hexadecimal digits.
+    /// SHA-256 in hexadecimal.
     digest: String,
-    /// What the secret's owner gets as a cookie.
+    /// The value of the cookie for the secret.
     cookie: String,
 }
 
 impl Secret {
-    /// The server's own token. The cookie dies with it.
+    /// The server's own token. The cookie is valid as long as the token.
     pub(super) fn of(token: &Token) -> Self {
         let digest = digest(&token.secret);
-        // A key of any length is good.
+        // HMAC accepts keys of any length.
         let cookie = Hmac::<Sha256>::new_from_slice(token.secret.as_bytes()).map(|mut mac| {
             mac.update(b"sponde cookie 1");
             hex(&mac.finalize().into_bytes())
@@ -107,7 +108,7 @@ impl Secret {
         }
     }
 
-    /// One of which the digest is known. The cookie is of this run.
+    /// A secret of which only the digest is known. Its cookie is valid for this run.
     pub(super) fn with_digest(digest: String) -> Self {
         Self {
             digest,
@@ -115,7 +116,7 @@ impl Secret {
         }
     }
 
-    /// Whether `other` is the secret. Takes the same time whatever is wrong with it.
+    /// Whether `other` is the secret. Takes constant time.
     pub(super) fn is(&self, other: &str) -> bool {
         is_same(&self.digest, &digest(other))
     }
@@ -143,7 +144,7 @@ fn remove_stale(dir: &Path) {
     }
 }
 
-/// Compares digests, so that the time says nothing about the texts.
+/// Compares digests, so that the time reveals nothing about the texts.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     Sha256::digest(one) == Sha256::digest(other)
 }
@@ -154,7 +155,7 @@ pub(super) fn random() -> String {
     half() + &half()
 }
 
-/// In hexadecimal digits.
+/// In hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -163,7 +164,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The token in a file of the person's; `None` if there is no file.
+/// The token in a person's own file; `None` if there is no file.
 fn read(path: &Path) -> Result<Option<String>, Failure> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -192,7 +193,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(secret))
 }
 
-/// Writes a new file that nobody else can read.
+/// Writes a new file that only this person can read.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -217,7 +218,7 @@ impl Drop for Token {
         }
         if self.is_ours {
             let _ = std::fs::remove_file(&self.path);
-            // The last one takes the directory along.
+            // The last token removes the directory.
             if let Some(dir) = self.path.parent() {
                 let _ = std::fs::remove_dir(dir);
             }
@@ -251,7 +252,7 @@ mod tests {
         drop(token);
         assert!(!path.exists());
 
-        // Of a run that was killed.
+        // From a run that was killed.
         let other = attach::private_dir(dir.path()).unwrap();
         let other = other.join("serve-80-999999999.token");
         std::fs::write(&other, "x").unwrap();

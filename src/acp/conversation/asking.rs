@@ -1,4 +1,4 @@
-//! What a person must decide, asked through the client: whether code runs, what it reads, whether a turn goes on.
+//! Asks the person, through the client, for decisions: whether code runs, its input, whether a turn continues.
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use crate::agent::approval::Finding;
 use crate::agent::{Command, Decision, TurnEnd};
 use crate::rpc::Unanswered;
 
-/// Stands for the question whether a turn goes on, which is about no cell.
+/// The key of the question whether a turn continues, which is not about a cell.
 pub(super) const GO_ON: &str = "go on";
-/// What the model is told of code that a person rejects once.
+/// What the model is told when a person rejects code once.
 const REJECTED: &str = "I do not want this code to run. Do it another way, or ask me.";
 
 /// Ids of the options.
@@ -23,7 +23,7 @@ const REJECT: &str = "reject";
 const NEVER: &str = "never";
 
 impl Follower {
-    /// May this cell run?
+    /// Asks whether a cell may run.
     pub(super) async fn ask_approval(&mut self, cell: &str, findings: &[Finding], reason: &str) {
         let Some(shown) = self.cells.look(cell).await else {
             return;
@@ -53,7 +53,7 @@ impl Follower {
         self.ask(cell, "session/request_permission", params, decide);
     }
 
-    /// A line for code that asks for one.
+    /// Asks for a line of input for code.
     pub(super) fn ask_input(&mut self, cell: &str, prompt: &str, password: bool) {
         let cell = cell.to_owned();
         let has_forms = self.peer.client().is_some_and(|client| client.has_forms);
@@ -99,7 +99,7 @@ impl Follower {
         self.ask(cell, "elicitation/create", params, reply);
     }
 
-    /// Does the turn go on, or is the plan carried out?
+    /// Asks whether the turn continues, or the plan is carried out.
     pub(super) async fn ask_to_go_on(&mut self, end: &TurnEnd) {
         let (question, yes, no) = updates::go_on(end);
         self.asked += 1;
@@ -134,7 +134,7 @@ impl Follower {
         self.questions.push(asking.boxed());
     }
 
-    /// Asks the client; `command` makes of the answer what the session is told.
+    /// Asks the client; `command` converts the answer into a command for the session.
     fn ask(
         &mut self,
         key: String,
@@ -151,7 +151,7 @@ impl Follower {
         self.questions.push(asking.boxed());
     }
 
-    /// What settles a new question about `key`; one that was asked before is settled.
+    /// The token that cancels a new question about `key`; an earlier question about it is cancelled.
     fn settles(&mut self, key: String) -> CancellationToken {
         let settled = CancellationToken::new();
         if let Some(before) = self.settled.insert(key, settled.clone()) {
@@ -160,7 +160,7 @@ impl Follower {
         settled
     }
 
-    /// Nobody needs to answer the question about `key` any more.
+    /// Cancels the question about `key`, which needs no answer any more.
     pub(super) fn settle(&mut self, key: &str) {
         if let Some(settled) = self.settled.remove(key) {
             settled.cancel();
@@ -181,7 +181,7 @@ fn selected(answer: &Result<Value, Unanswered>) -> Option<String> {
     Some(outcome.get("optionId")?.as_str()?.to_owned())
 }
 
-/// A dialog that was closed, or could not be shown, is a no that ends the turn.
+/// A dialog that was closed or could not be shown counts as a no that ends the turn.
 fn decision(answer: &Result<Value, Unanswered>) -> Decision {
     match selected(answer).as_deref() {
         Some(ALLOW) => Decision::Run,

@@ -1,4 +1,4 @@
-//! The cells of a session as tool calls: announced once, then changed; not more often than a client can draw them.
+//! Reports a session's cells as tool calls: announced once, then updated at a rate that clients can display.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::acp::tool_call::ShownCell;
 use crate::acp::updates;
 use crate::app::registry::LiveSession;
 
-/// How often outputs are told while a cell runs.
+/// How often outputs are sent while a cell runs.
 const EVERY: Duration = Duration::from_millis(500);
-/// The same for one with much in it, which goes whole each time.
+/// The same for a cell with much output, all of which is sent each time.
 const EVERY_LARGE: Duration = Duration::from_secs(5);
-/// What is much, in bytes.
+/// How many bytes count as much.
 const LARGE: usize = 256 << 10;
-/// Cells that are remembered as announced: one that is forgotten is announced again.
+/// How many announced cells are remembered: a forgotten one is announced again.
 const ANNOUNCED: usize = 100_000;
 
 pub(super) struct Cells {
     live: Arc<LiveSession>,
     peer: Peer,
     announced: HashSet<String>,
-    /// Cells whose code the model is writing.
+    /// Cells with code that the model is writing.
     writing: BTreeSet<String>,
-    /// Cells that are not as the client has them.
+    /// Cells that changed since they were last sent.
     changed: BTreeSet<String>,
-    /// When they can be told next.
+    /// When they can next be sent.
     next: Instant,
 }
 
@@ -45,7 +45,7 @@ impl Cells {
         }
     }
 
-    /// When something is to be told.
+    /// When something must be sent.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.changed.is_empty()).then_some(self.next)
     }
@@ -59,7 +59,7 @@ impl Cells {
         }
     }
 
-    /// Code that was never complete will not be.
+    /// Drops code that was never completed.
     pub(super) async fn give_up_written(&mut self) {
         for cell in std::mem::take(&mut self.writing) {
             let fields = json!({ "title": "Code that was not completed", "status": "failed" });
@@ -74,14 +74,14 @@ impl Cells {
         self.changed.insert(cell.to_owned());
     }
 
-    /// Tells all that has changed.
+    /// Sends all changed cells.
     pub(super) async fn flush(&mut self) {
         for cell in std::mem::take(&mut self.changed) {
             self.show(&cell).await;
         }
     }
 
-    /// A cell as it is in the session now.
+    /// The current state of a cell in the session.
     pub(super) async fn look(&self, cell: &str) -> Option<ShownCell> {
         let main = self
             .live
@@ -97,7 +97,7 @@ impl Cells {
         look.await.ok().flatten()
     }
 
-    /// Tells the client a cell as it is now.
+    /// Sends the current state of a cell.
     pub(super) async fn show(&mut self, cell: &str) {
         self.changed.remove(cell);
         self.writing.remove(cell);

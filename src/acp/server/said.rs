@@ -1,4 +1,4 @@
-//! The slash commands that show something and are no turn.
+//! Slash commands that show something without a turn.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,9 +15,9 @@ use crate::app::exported::Exported;
 use crate::app::registry::LiveSession;
 use crate::session::numbered::ChangeKind;
 
-/// Variables of a list.
+/// Maximum variables in a list.
 const VARIABLES: usize = 200;
-/// Characters of a field.
+/// Maximum characters of a field.
 const FIELD: usize = 80;
 
 /// The answer to `wanted`, as updates.
@@ -44,7 +44,7 @@ pub(super) async fn answer(
             Err(words) => words,
         },
         Meaning::Wrong(words) => words,
-        // Those are turns.
+        // These are turns.
         Meaning::Turn(_) | Meaning::Undo { .. } | Meaning::Restore => return Vec::new(),
     };
     vec![updates::answer(&text)]
@@ -76,7 +76,7 @@ fn table(list: &VariableList) -> String {
     text
 }
 
-/// A field of a table of Markdown, which nothing in it ends.
+/// A field of a Markdown table, escaped so that nothing ends it.
 fn cell(text: &str) -> String {
     let plain = text.chars().take(FIELD).map(|c| match c {
         '`' => '\'',

@@ -1,4 +1,4 @@
-//! The MCP servers that an editor brings along: they become functions of the kernel.
+//! The MCP servers that an editor provides: their tools become functions of the kernel.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::config::tools::{Reached, ToolServer, ToolServerName, ToolServers, Variable};
 
-/// Servers of one session.
+/// Maximum servers of a session.
 const MOST: usize = 50;
 
-/// The servers in the parameters of `session/new` and its like, and what a person should know of those that are left out.
+/// The servers in the parameters of `session/new` and similar methods, and notes for the person about skipped ones.
 pub(super) fn servers(params: &Map<String, Value>) -> (ToolServers, Vec<String>) {
     let (mut servers, mut notes) = (ToolServers::new(), Vec::new());
     let given = params.get("mcpServers").and_then(Value::as_array);

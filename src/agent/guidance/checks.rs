@@ -1,6 +1,7 @@
-//! Does an answer follow from what was printed? Numbers and directions, nothing more.
+//! Checks whether an answer follows from the printed text: only numbers and directions.
 
-/// Numbers of `answer` that stand nowhere in `sources`, up to rounding; a per cent of a printed fraction counts.
+/// Numbers of `answer` that do not occur in `sources`, allowing for rounding; a percentage of a printed fraction
+/// counts as found.
 pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
     let known: Vec<f64> = numbers(sources)
         .into_iter()
@@ -19,10 +20,10 @@ pub(super) fn unfounded(answer: &str, sources: &str) -> Vec<String> {
         .collect()
 }
 
-/// Numbers that an answer claims and that no source has: for models that need no coach, so that a doubt is worth a line.
+/// Numbers in an answer that no source contains: for models that need no coaching, so a doubt is worth reporting.
 ///
-/// Small whole numbers and years are words more than figures; a figure may be rounded to the digits that it has, and said
-/// in per cent, thousands, millions or billions.
+/// Small whole numbers and years are not checked. A figure may be rounded to its own digits, and be given in per cent,
+/// thousands, millions or billions.
 pub(super) fn doubtful(answer: &str, sources: &str) -> Vec<String> {
     const SCALES: [f64; 5] = [1.0, 100.0, 1e-3, 1e-6, 1e-9];
     let known: Vec<f64> = numbers(sources)
@@ -49,7 +50,7 @@ pub(super) fn doubtful(answer: &str, sources: &str) -> Vec<String> {
     doubtful
 }
 
-/// A sentence like "fell from 3 to 5", said back.
+/// Quotes a contradictory sentence such as "fell from 3 to 5".
 pub(super) fn contradiction(answer: &str) -> Option<String> {
     const DOWN: [&str; 6] = ["fell", "fallen", "dropped", "decreased", "declined", "down"];
     const UP: [&str; 7] = [
@@ -103,7 +104,7 @@ struct Number {
 }
 
 impl Number {
-    /// Zeros at the end of a whole number: it may be rounded to them.
+    /// Trailing zeros of a whole number, to which it may be rounded.
     fn zeros(&self) -> i32 {
         if self.decimals > 0 {
             return 0;
@@ -113,7 +114,7 @@ impl Number {
     }
 }
 
-/// The numbers in a text; commas between thousands are left out, and digits that are part of a word are none.
+/// The numbers in a text; thousands separators are removed, and digits within a word do not count.
 fn numbers(text: &str) -> Vec<Number> {
     let chars: Vec<char> = text.chars().collect();
     let mut found = Vec::new();

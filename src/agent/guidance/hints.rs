@@ -1,8 +1,8 @@
-//! What an error of the usual libraries mostly means, in a sentence for a small model, after what the live kernel knows of it.
+//! Explains common library errors to a small model in one sentence, after the facts from the live kernel.
 
 use super::Live;
 
-/// Words of an error's message, and what to do about them. The first that fits is said.
+/// Parts of an error's message, and what to do about them. The first match is used.
 const MESSAGES: [(&[&str], &str); 8] = [
     (
         &[
@@ -48,7 +48,7 @@ const MESSAGES: [(&[&str], &str); 8] = [
     ),
 ];
 
-/// What to say after a cell failed: the kernel's fact, what to do, and the variables there are.
+/// The hint after a failed cell: the kernel's fact, what to do, and the existing variables.
 pub(super) fn after_error(ename: &str, evalue: &str, live: &Live) -> String {
     let mut words = live
         .fact
@@ -76,7 +76,7 @@ pub(super) fn after_error(ename: &str, evalue: &str, live: &Live) -> String {
     words
 }
 
-/// What the kind of an error says, where nothing else is known of it.
+/// A hint from the error's type, if nothing else is known.
 fn generic(ename: &str, evalue: &str) -> Option<String> {
     Some(match ename {
         "KeyError" if !evalue.starts_with(['\'', '"']) => {

@@ -1,7 +1,7 @@
-//! Code that a small model tore on its way through JSON.
+//! Repairs code that a small model damaged by wrong JSON escaping.
 
-/// `code` with what cannot be Python mended: line breaks that were meant as `\n`, and the brace that was to end the JSON
-/// around it. Unchanged where that was not the trouble.
+/// `code` with invalid Python repaired: line breaks that were meant as `\n`, and the brace that was meant to end the
+/// surrounding JSON. Unchanged if the problem is another one.
 pub fn torn(code: &str) -> String {
     let whole = line_breaks(code);
     match without_last_brace(&whole) {
@@ -10,11 +10,11 @@ pub fn torn(code: &str) -> String {
     }
 }
 
-/// `code` with line breaks inside single-line literals written as `\n`; unchanged if that leaves a literal open, because
-/// then the break was not the trouble.
+/// `code` with line breaks inside single-line literals written as `\n`; unchanged if a literal stays unterminated,
+/// because then the line break was not the problem.
 ///
-/// In JSON a `\n` inside a Python literal needs two backslashes; a small model writes one, and the literal is torn apart.
-/// A line break within '...' or "..." is never valid Python, so it can only have been meant as an escape.
+/// In JSON, a `\n` inside a Python literal needs two backslashes. A small model writes one, which splits the literal.
+/// A line break within '...' or "..." is never valid Python, so it must have been meant as an escape.
 fn line_breaks(code: &str) -> String {
     let Some(pieces) = pieces(code) else {
         return code.to_owned();
@@ -37,7 +37,7 @@ fn line_breaks(code: &str) -> String {
     repaired
 }
 
-/// `code` without the brace at its end, if nothing opened that.
+/// `code` without its final brace, if that brace has no opening one.
 fn without_last_brace(code: &str) -> Option<&str> {
     let shorter = code.trim_end().strip_suffix('}')?.trim_end();
     let pieces = pieces(code)?;
@@ -49,17 +49,17 @@ fn without_last_brace(code: &str) -> Option<&str> {
     (*last == Lexeme::Code && braces('}') == braces('{') + 1).then_some(shorter)
 }
 
-/// What a piece of Python is.
+/// The kind of a piece of Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lexeme {
     Code,
     Comment,
-    /// Within one line.
+    /// A single-line literal.
     Literal,
     LongLiteral,
 }
 
-/// `code` in pieces; `None` if a literal has no end.
+/// `code` in pieces; `None` if a literal is unterminated.
 fn pieces(code: &str) -> Option<Vec<(Lexeme, &str)>> {
     let mut pieces = Vec::new();
     let mut rest = code;
@@ -87,7 +87,7 @@ fn pieces(code: &str) -> Option<Vec<(Lexeme, &str)>> {
     Some(pieces)
 }
 
-/// How long the literal is that `text` begins with.
+/// The length of the literal at the start of `text`.
 fn end_of_literal(text: &str, quotes: &str) -> Option<usize> {
     let mut at = quotes.len();
     loop {

@@ -1,4 +1,4 @@
-//! What the owner of a session holds.
+//! The owner's end of a session.
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -53,23 +53,23 @@ impl Agent {
         }
     }
 
-    /// Reaches the session, for any number of front ends.
+    /// The handle for any number of front ends.
     pub fn handle(&self) -> &SessionHandle {
         &self.handle
     }
 
-    /// A front end that sees everything from the beginning on.
+    /// A front end that gets all events from the beginning.
     pub fn client(&self, name: &str) -> Client {
         self.handle.from_start(name)
     }
 
-    /// Ends the session in good order: the kernel is shut down, the notebook is written.
+    /// Ends the session cleanly: shuts the kernel down and writes the notebook.
     pub async fn shutdown(mut self) {
         self.end.cancel();
         if let Some(task) = self.task.take() {
             task.join().await;
         }
-        // Also where the task broke off.
+        // Also if the task failed.
         self.log.close();
         if let Some(audit) = self.audit.take() {
             audit.end().await;

@@ -1,5 +1,5 @@
-//! Code asks for a line while it runs: the person is asked, or the model, or nobody. What was answered is kept with
-//! the cell's outputs, as other front ends show it; a password is not.
+//! Answers input requests of running code: asks the person, the model, or nobody. The answer is stored with the cell's
+//! outputs, as other front ends show it; a password is not.
 
 use super::{Edit, EventKind, Instant, OutputEvent, Running, Session};
 use crate::agent::event::Command;
@@ -7,12 +7,12 @@ use crate::agent::stdin::{self, AnsweredBy, StdinPolicy};
 use crate::jupyter::content::{InputRequest, Stream};
 use crate::llm::types::{BoxStream, Delta, Message, Part, ProviderError, ToolChoice};
 
-/// How long a model may think about a line.
+/// How long a model may take to answer.
 const ANSWER_WITHIN: std::time::Duration = std::time::Duration::from_mins(2);
-/// Bytes of its reply that are looked at.
+/// How many bytes of its reply are used.
 const REPLY_KEPT: usize = 4096;
 
-/// The model is thinking about a line.
+/// A model's answer that is being generated.
 pub(super) struct Answering {
     stream: BoxStream<'static, Result<Delta, ProviderError>>,
     text: String,
@@ -20,7 +20,7 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// What `stream` says within this time.
+    /// The answer in `stream`, within the time limit.
     pub(super) fn new(
         stream: BoxStream<'static, Result<Delta, ProviderError>>,
         within: std::time::Duration,
@@ -32,14 +32,14 @@ impl Answering {
         }
     }
 
-    /// A piece of the reply; what is beyond all that is looked at is left out.
+    /// Adds a piece of the reply; anything beyond the limit is dropped.
     pub(super) fn take(&mut self, text: &str) {
         if self.text.len() < REPLY_KEPT {
             self.text.push_str(text);
         }
     }
 
-    /// The reply begins anew.
+    /// The reply starts over.
     pub(super) fn forget(&mut self) {
         self.text.clear();
     }
@@ -50,11 +50,11 @@ impl Answering {
     }
 }
 
-/// What came of it.
+/// The next piece or the end of an answer.
 pub(super) enum Answer {
     /// A part of the reply.
     Delta(Delta),
-    /// There will be none, for this reason.
+    /// There will be no answer, for this reason.
     None(String),
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn next_answer(answering: Option<&mut Answering>) -> Answer {
 }
 
 impl Session {
-    /// The running cell wants a line.
+    /// The running cell requests input.
     pub(super) async fn input_requested(&mut self, request: InputRequest) {
         let Some(running) = &mut self.cells.running else {
             return;
@@ -90,7 +90,7 @@ impl Session {
                 };
                 self.publish(kind);
             }
-            // The kernel was told that nobody answers, so it has been refused already.
+            // The kernel was told that input is not allowed, so it has already rejected the request.
             StdinPolicy::Refuse => {}
             StdinPolicy::Model if password => {
                 self.refuse("passwords are never asked of the model").await;
@@ -124,7 +124,7 @@ impl Session {
         self.cells.answering = Some(Answering::new(provider.stream(prompt), ANSWER_WITHIN));
     }
 
-    /// The model said something about the line that the code waits for.
+    /// Handles a piece of the model's answer for the waiting code.
     pub(super) async fn answered(&mut self, answer: Answer) {
         match answer {
             Answer::Delta(Delta::Text(text)) => {
@@ -144,7 +144,7 @@ impl Session {
                     answering.forget();
                 }
             }
-            // It may not call a tool now; its reasoning is not told, for it is about the line.
+            // The model may not call a tool now. Its reasoning is not shown, because it is about the line of input.
             Answer::Delta(
                 Delta::Reasoning(_)
                 | Delta::CallStart { .. }
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// The person's line for `cell`; one that comes too late does nothing.
+    /// Sends the person's line to `cell`; a late one has no effect.
     pub(super) async fn reply(&mut self, cell: &str, value: String) {
         if self.answered_install(cell, &value).await {
             return;
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// A front end says that nobody will answer.
+    /// A front end reports that nobody will answer.
     pub(super) async fn not_answered(&mut self, cell: &str, reason: &str) {
         if self.answered_install(cell, "no").await {
             return;
@@ -227,7 +227,7 @@ impl Session {
         }
     }
 
-    /// Nobody answers: the code gets an error.
+    /// Makes the request fail in the code, because nobody answers.
     async fn refuse(&mut self, why: &str) {
         if let Some(Running {
             cell,

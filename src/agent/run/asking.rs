@@ -1,4 +1,4 @@
-//! The model's side of a session: the request that runs, what the next one is, and what may be spent.
+//! The model's side of a session: the running request, the next one, and the budget.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::session::summarize::ImagePreparer;
 
 pub(super) struct Asking {
     pub(super) sampling: Option<Sampling>,
-    /// Questions that could follow, while the model thinks of some.
+    /// Follow-up questions that the model is generating.
     pub(super) following: Option<Answering>,
-    /// Another model that is being opened.
+    /// A model that is being opened.
     pub(super) switch: Option<Switch>,
-    /// The words that the turn began with.
+    /// The question of the turn.
     pub(super) question: String,
-    /// What the next reply must be.
+    /// The required kind of the next reply.
     pub(super) choice: ToolChoice,
-    /// What a small model was told in this turn.
+    /// Topics of the hints that a small model got in this turn.
     pub(super) topics: Vec<Topic>,
-    /// Requests so far, of the whole session.
+    /// Number of requests in the whole session so far.
     pub(super) steps: u32,
     pub(super) budget: ContextBudget,
     pub(super) guard: Guard,
-    /// Of a model that sees.
+    /// For a model that accepts pictures.
     pub(super) image_preparer: Option<Arc<ImagePreparer>>,
 }
 
@@ -47,7 +47,7 @@ impl Asking {
         }
     }
 
-    /// A question was asked.
+    /// Begins a turn with a question.
     pub(super) fn turn_begins(&mut self, question: &str, coaching: Coaching) {
         question.clone_into(&mut self.question);
         self.guard.asked();

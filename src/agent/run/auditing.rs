@@ -1,4 +1,4 @@
-//! Code runs only when the audit log has on the disk who decided so, or a person was told that it has not.
+//! Code runs only once the decision about it is in the audit log on disk, or a person was told that it is not.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::session::transcript::Author;
 /// How long code waits for the log.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// The session's end of its audit log.
+/// The session's connection to its audit log.
 pub(super) struct Auditing {
     written: Written,
-    /// The item that code waits for, and until when.
+    /// The log entry that code waits for, and the time limit.
     waits_for: Option<(u64, Instant)>,
 }
 
-/// What is new of the log.
+/// News from the log.
 pub(super) enum Audited {
-    /// What code waited for is written.
+    /// The awaited entry has been written.
     Written,
-    /// It is not, and is waited for no longer.
+    /// The awaited entry was not written in time.
     TooLate,
-    /// Words for a person.
+    /// A notice for a person.
     Notice(String),
 }
 
@@ -36,7 +36,7 @@ impl Auditing {
     }
 }
 
-/// What is new; waits for ever where there is no log. Cancel-safe.
+/// The next news; never resolves without a log. Cancel-safe.
 pub(super) async fn next_audited(auditing: Option<&mut Auditing>) -> Audited {
     let Some(Auditing { written, waits_for }) = auditing else {
         return std::future::pending().await;
@@ -60,7 +60,7 @@ pub(super) async fn next_audited(auditing: Option<&mut Auditing>) -> Audited {
 }
 
 impl Session {
-    /// Tells that a cell is about to run, and that it waits until that is written.
+    /// Logs that a cell is about to run, and makes it wait until the entry is written.
     pub(super) fn approve(&mut self, cell: &str, grounds: Grounds, by: Option<String>) {
         self.approve_by(cell, grounds, by, None);
     }
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// The same for what the turn decided, whatever it went by.
+    /// The same for the turn's own decision, whatever its grounds.
     pub(super) fn approve_for_turn(&mut self, cell: &str) {
         let code = self.transcript.code(cell);
         let is_own = code.is_some_and(|code| code.author == Author::Person);
@@ -105,7 +105,7 @@ impl Session {
         self.approve_by(cell, grounds, by, ruling);
     }
 
-    /// Whether what was approved last is written, so that it can run.
+    /// Whether the last approval has been written, so that its cell can run.
     pub(super) fn is_audited(&mut self) -> bool {
         let Some(auditing) = &mut self.auditing else {
             return true;
@@ -115,7 +115,7 @@ impl Session {
         auditing.waits_for.is_none()
     }
 
-    /// Something is new of the log.
+    /// Handles news from the log.
     pub(super) async fn audited(&mut self, audited: Audited) {
         match audited {
             Audited::Notice(words) => return self.notice(&words),

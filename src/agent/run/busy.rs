@@ -1,4 +1,5 @@
-//! A resumed session whose kernel was left running and is busy: said at once, waited for, interrupted, or left.
+//! Handles a resumed session whose kernel was left running and is busy: reports it at once, then waits, interrupts or
+//! replaces the kernel.
 
 use super::restoring::Restoring;
 use super::{AgentOptions, CodeStatus, EventKind, Instant, MAIN, Session, Verdict};
@@ -10,14 +11,14 @@ use crate::session::CellKind;
 const BUSY_AFTER: std::time::Duration = std::time::Duration::from_millis(1500);
 
 impl Session {
-    /// When to say that the kernel which was left running is busy, if there is one.
+    /// When to report that the kernel left running is busy, if there is one.
     pub(super) fn busy_at(options: &AgentOptions) -> Option<Instant> {
         let kept = options.kernel.adopt.as_ref()?;
         reap::is_kept(&kept.connection_file, &options.kernel.socket_root)
             .then(|| Instant::now() + BUSY_AFTER)
     }
 
-    /// It does not answer.
+    /// The kernel does not answer.
     pub(super) fn kernel_is_busy(&mut self) {
         self.resuming.busy_at = None;
         if !matches!(self.resuming.restoring, Some(Restoring::Waiting)) {
@@ -28,7 +29,7 @@ impl Session {
             CellKind::Code(code) => Some((&code.status, &cell.source)),
             _ => None,
         });
-        // One that ended is nothing that it can be busy with.
+        // Code that has ended cannot keep it busy.
         let code = code.filter(|(status, _)| {
             matches!(
                 status,
@@ -41,20 +42,20 @@ impl Session {
         });
     }
 
-    /// Interrupts the kernel that was left running and is waited for. Returns whether there is one.
+    /// Interrupts the kernel left running that we are waiting for. Returns whether there is one.
     pub(super) fn interrupt_kept(&self) -> bool {
         let main = &self.options.kernel;
         let Some(kept) = main.adopt.as_ref().filter(|_| self.waits_for_kept()) else {
             return false;
         };
-        // For others a signal may be the end.
+        // A signal could end a kernel with another interrupt mode.
         if main.kernel.spec.interrupt_mode == InterruptMode::Signal {
             reap::interrupt_kept(&kept.connection_file, &main.socket_root);
         }
         true
     }
 
-    /// Ends the kernel that was left running and is waited for; a new one starts.
+    /// Ends the kernel left running that we are waiting for; a new one starts.
     pub(super) fn replace_kept(&mut self) {
         let main = &self.options.kernel;
         if let Some(kept) = main.adopt.as_ref().filter(|_| self.waits_for_kept()) {

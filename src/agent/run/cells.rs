@@ -1,4 +1,4 @@
-//! The cells of a session that run or have run: the one in the kernel, what it waits for, and where its outputs go.
+//! The current and finished cells of a session: the one in the kernel, what it waits for, and where its outputs go.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
@@ -26,29 +26,29 @@ pub(super) struct Cells {
     pub(super) running: Option<Running>,
     /// The kernel of the latest cell.
     pub(super) current: usize,
-    /// The request of another front end for a cell that is still to run.
+    /// Another front end's request for a cell that has not run yet.
     pub(super) sent: Option<(String, Box<RawMessage>)>,
     pub(super) answering: Option<Answering>,
     pub(super) passwords: Passwords,
-    /// The package that the running cell waits for, and the modules that it lacked.
+    /// The package that the running cell waits for, and its missing modules.
     pub(super) installing: Option<Installing>,
     pub(super) looked_for: Vec<String>,
-    /// The streams of text of the cell that runs.
+    /// The text streams of the running cell.
     pub(super) streams: BTreeMap<String, TextStream>,
-    /// Outputs of cells that have finished, and which cells those were, latest last.
+    /// Late outputs of finished cells, and the ids of those cells, latest last.
     pub(super) late: (mpsc::Sender<Late>, mpsc::Receiver<Late>),
     pub(super) recent: VecDeque<(String, String)>,
     pub(super) output_files: OutputFiles,
     pub(super) pictures: PictureFiles,
     pub(super) plots: PlotSources,
-    /// What cells have imported, and the cell up to which they were read for it.
+    /// Imports of earlier cells, and the cell up to which they have been read.
     pub(super) memory: Memory,
     pub(super) read: Option<String>,
-    /// Which tools the cell that was approved last may call.
+    /// The tools that the last approved cell may call.
     pub(super) permitted: Permitted,
-    /// Whether the code that was analysed last calls tools.
+    /// Whether the code that was last analysed calls tools.
     pub(super) calls_tools: bool,
-    /// Files that were not changed since were there before.
+    /// Files with an earlier modification time existed before the session.
     pub(super) began: SystemTime,
     pub(super) watching: Option<Box<Watching>>,
 }
@@ -82,7 +82,7 @@ impl Cells {
         }
     }
 
-    /// The cell that is in the kernel.
+    /// The cell in the kernel.
     pub(super) fn execution(&mut self) -> Option<&mut CellRun> {
         self.running.as_mut()?.execution.as_mut()
     }

@@ -1,5 +1,5 @@
-//! Figures: their charts are kept with the output. Of matplotlib's the vector graphics and the data, which come with the picture, are
-//! kept as files beside it.
+//! Stores the chart data of figures with their output. For matplotlib, the vector graphic and the data come with the
+//! picture, and are stored as files next to it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,19 +14,19 @@ use crate::session::chart;
 use crate::session::plot_data::PlotSource;
 
 static CODE: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("../prompts/plots.py")));
-/// How long a kernel may take to learn it.
+/// How long the kernel's setup for charts may take.
 const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
-/// What code has in it that draws.
+/// Words in code that draws.
 const DRAWS: [&str; 5] = ["plt", "matplotlib", "plot", "seaborn", "sns"];
-/// Figures of one cell whose sources are kept.
+/// How many figures of one cell have their sources stored.
 const FIGURES: usize = 50;
 
-/// What the figures of the running cell were drawn from, by their pictures.
+/// The sources of the running cell's figures, by picture.
 #[derive(Default)]
 pub(super) struct PlotSources(HashMap<Vec<u8>, PlotSource>);
 
 impl PlotSources {
-    /// Takes it out of an output.
+    /// Moves the sources out of an output.
     pub(super) fn take_from(&mut self, output: &mut OutputEvent) {
         let (data, metadata) = match output {
             OutputEvent::Display { data, metadata, .. }
@@ -57,7 +57,7 @@ impl PlotSources {
         }
     }
 
-    /// The files that belong to a picture, with their extensions.
+    /// The files that belong to a picture, with their suffixes.
     pub(super) fn files_of(&self, data: &MimeBundle) -> Vec<(&'static str, Vec<u8>)> {
         let Some(source) = picture(data).and_then(|picture| self.0.get(&picture)) else {
             return Vec::new();
@@ -73,7 +73,7 @@ impl PlotSources {
     }
 }
 
-/// Where nbconvert looks for the words that stand in for a picture.
+/// Sets the alternative text where nbconvert looks for it.
 fn describe(metadata: &mut Map<String, Value>, words: String) {
     let of_picture = metadata
         .entry(IMAGE_PNG)
@@ -83,14 +83,14 @@ fn describe(metadata: &mut Map<String, Value>, words: String) {
     }
 }
 
-/// What tells a picture from others.
+/// A key that identifies a picture.
 fn picture(data: &MimeBundle) -> Option<Vec<u8>> {
     let text = data.text_of(IMAGE_PNG)?;
     Some(Sha256::digest(text.trim()).to_vec())
 }
 
 impl Session {
-    /// Before code draws, its kernel learns to give what a figure was drawn from.
+    /// Before code draws, sets its kernel up to send the sources of figures.
     pub(super) async fn teach_charts(&mut self, kernel: &Kernel, code: &str) {
         let language = self.kernels.get(self.cells.current);
         let is_python = language.is_some_and(|slot| {

@@ -1,5 +1,5 @@
-//! A point before each cell that runs: made in the background, while the model writes, so that a cell hardly ever waits
-//! for it. Nothing is made where nothing has run since the last one.
+//! Makes a [`Point`] before each cell: in the background while the model writes, so a cell rarely waits for it. No
+//! point is made if nothing has run since the last one.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,24 +16,24 @@ use crate::kernel::checkpoint::{CheckpointId, Checkpoints};
 use crate::kernel::{Kernel, NoCheckpoint};
 use crate::task::{self, Task};
 
-/// Points that are remembered.
+/// Maximum points.
 const POINTS: usize = 50;
-/// Bytes of all files with variables.
+/// Maximum bytes of all files with variables.
 const ALL_SAVED_BYTES: u64 = 1 << 30;
-/// How long a cell waits for its point; the parts of one have limits of their own.
+/// How long a cell waits for its point; its parts have their own limits.
 const POINT_WITHIN: Duration = Duration::from_mins(1);
 
-/// What a session knows of its past.
+/// The history of a session.
 pub(super) struct UndoHistory {
     pub(super) options: UndoOptions,
     pub(super) checkpoints: Checkpoints,
-    /// Only locked where blocking is fine.
+    /// Locked only where blocking is allowed.
     pub(super) workspace: Arc<Mutex<Workspace>>,
     /// Oldest first.
     pub(super) points: Vec<Point>,
-    /// The way back to the variables as they are now; `None` if something has run since the last point.
+    /// How to restore the current variables; `None` if something has run since the last point.
     pub(super) now: Option<Way>,
-    /// How often something was taken back.
+    /// How often undo was used.
     pub(super) undone: u32,
     pending: Option<Pending>,
     taken: u64,
@@ -47,12 +47,12 @@ struct Pending {
     starts_turn: bool,
     at: String,
     made: oneshot::Receiver<Made>,
-    /// When it is waited for no longer, once it is.
+    /// The time limit for waiting, once something waits for it.
     until: Option<Instant>,
     _task: Task,
 }
 
-/// A point as it was made.
+/// A finished point.
 pub(super) struct Made {
     way: Way,
     files: Option<Arc<Moment>>,
@@ -69,7 +69,7 @@ impl UndoHistory {
             checkpoints: Checkpoints::new(&main.socket_root),
             workspace: Arc::new(Mutex::new(workspace)),
             points: Vec::new(),
-            // The kernel has run nothing yet.
+            // The kernel has not run anything yet.
             now: Some(Way::Fresh),
             undone: 0,
             pending: None,
@@ -79,7 +79,7 @@ impl UndoHistory {
         })
     }
 
-    /// Begins to make a point; `kernel` is the main one, if it is there and does nothing.
+    /// Begins a point; `kernel` is the main one, if it is available and idle.
     fn begin(&mut self, cell: Option<String>, starts_turn: bool, kernel: Option<Kernel>) {
         if self.pending.is_some() {
             return;
@@ -110,8 +110,8 @@ impl UndoHistory {
         });
     }
 
-    /// Takes the point that is being made if it is ready. Whether none is being made any more; if one is, it is waited
-    /// for from now on ([`next_point`]).
+    /// Takes the pending point if it is ready. Returns whether none is pending any more; otherwise waits for it
+    /// from now on ([`next_point`]).
     fn is_settled(&mut self, cell: Option<&str>) -> bool {
         let Some(pending) = &mut self.pending else {
             return true;
@@ -130,14 +130,14 @@ impl UndoHistory {
         true
     }
 
-    /// The point that was being made is this one. `cell` comes after it, if any does.
+    /// Stores the pending point. `cell` is the cell that follows it, if any.
     fn settle(&mut self, cell: Option<&str>, made: Made) {
         let Some(pending) = self.pending.take() else {
             return;
         };
         self.now = Some(made.way.clone());
         let Some(cell) = pending.cell.or_else(|| cell.map(str::to_owned)) else {
-            // Nothing came after it; the next point is the same.
+            // No cell followed; the next point would be the same.
             return;
         };
         self.points.push(Point {
@@ -156,7 +156,7 @@ impl UndoHistory {
         self.forget_unused();
     }
 
-    /// The copies that points refer to, oldest first, and whether one is that of a turn's beginning.
+    /// The copies that points refer to, oldest first, and whether each belongs to the start of a turn.
     fn copies(&self) -> Vec<(CheckpointId, bool)> {
         let mut copies: Vec<(CheckpointId, bool)> = Vec::new();
         for point in &self.points {
@@ -169,7 +169,7 @@ impl UndoHistory {
         copies
     }
 
-    /// Forgets the oldest files with variables where there are too many.
+    /// Drops the oldest files with variables if they exceed the limit.
     fn thin_files(&mut self) {
         let (mut files, mut bytes) = (0, 0);
         for point in self.points.iter_mut().rev() {
@@ -185,7 +185,7 @@ impl UndoHistory {
         }
     }
 
-    /// Ends the copies, and removes the files, that no point needs any more.
+    /// Ends the copies and removes the files that no point needs any more.
     pub(super) fn forget_unused(&mut self) {
         let ways = || self.points.iter().map(|point| &point.way).chain(&self.now);
         for id in self.checkpoints.list() {
@@ -202,7 +202,7 @@ impl UndoHistory {
         {
             let path = entry.path();
             if path.is_file() && !wanted(&path) {
-                // What cannot be removed goes with the directory.
+                // A file that cannot be removed now is removed with the directory.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -211,7 +211,7 @@ impl UndoHistory {
 
 impl Drop for UndoHistory {
     fn drop(&mut self) {
-        // Copies of the person's files are nobody's when the session is over.
+        // Copies of the person's files are useless once the session is over.
         let _ = std::fs::remove_dir_all(&self.options.dir);
     }
 }
@@ -222,7 +222,7 @@ impl Session {
         self.begin_point(Some(cell.to_owned()), true);
     }
 
-    /// The model is asked for more: the time for a point, if anything has run.
+    /// Makes a point while the model is being asked, if anything has run.
     pub(super) fn between_cells(&mut self) {
         if self
             .undo_history
@@ -240,7 +240,8 @@ impl Session {
         }
     }
 
-    /// The kernel at `index` is about to run this cell. Whether it can: if not, the point before it is still being made.
+    /// The kernel at `index` is about to run this cell. Returns whether it can; otherwise its point is still
+    /// being made.
     pub(super) fn before_cell(&mut self, cell: &str, index: usize) -> bool {
         if index == MAIN {
             self.between_cells();
@@ -258,7 +259,7 @@ impl Session {
         true
     }
 
-    /// The point that a cell, or the end of a turn, waits for is this one.
+    /// Handles the finished point that a cell, or the end of a turn, waits for.
     pub(super) async fn point_made(&mut self, made: Made) {
         let waiting = self
             .cells
@@ -277,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Gives up the point that is waited for.
+    /// Gives up the awaited point.
     pub(super) fn give_up_point(&mut self, cell: Option<&str>) {
         if let Some(past) = &mut self.undo_history {
             past.settle(cell, no_point("it was interrupted"));
@@ -295,7 +296,7 @@ impl Session {
         }
     }
 
-    /// Ends the turn, as soon as no point is being made any more.
+    /// Ends the turn once no point is pending any more.
     pub(super) async fn end_turn(&mut self, end: TurnEnd) {
         let past = self.undo_history.as_mut();
         if past.is_none_or(|past| past.is_settled(None)) {
@@ -305,7 +306,7 @@ impl Session {
         }
     }
 
-    /// The turn is over: what changes from now on is not its doing.
+    /// The turn is over: later changes are not part of it.
     pub(super) async fn after_turn(&mut self) {
         let Some(past) = &mut self.undo_history else {
             return;
@@ -327,7 +328,7 @@ impl Session {
     }
 }
 
-/// The point that something waits for; waits for ever if nothing does. Cancel-safe.
+/// The awaited point; never resolves if nothing waits for one. Cancel-safe.
 pub(super) async fn next_point(past: Option<&mut UndoHistory>) -> Made {
     let pending = past.and_then(|past| past.pending.as_mut());
     let Some((pending, until)) = pending.and_then(|it| it.until.map(|until| (it, until))) else {
@@ -353,7 +354,7 @@ fn no_point(why: &str) -> Made {
 struct Maker {
     checkpoints: Checkpoints,
     workspace: Arc<Mutex<Workspace>>,
-    /// Where variables may be written.
+    /// The directory for files with variables.
     variables: std::path::PathBuf,
     options: UndoOptions,
     known: Option<Way>,
@@ -385,7 +386,7 @@ impl Maker {
         }
     }
 
-    /// The best way there is for the kernel as it is now.
+    /// The best restore strategy for the kernel's current state.
     async fn way(&self, kernel: &Kernel) -> Way {
         let why = if self.options.checkpoints == 0 {
             "copies are switched off".to_owned()
@@ -397,7 +398,7 @@ impl Maker {
                         notes: checkpoint.notes,
                     };
                 }
-                // Not on this machine, or not in Python.
+                // Not supported on this machine, or by this language.
                 Err(error @ NoCheckpoint::Unsupported) => {
                     return Way::Cells {
                         why: error.to_string(),
@@ -426,7 +427,7 @@ impl Maker {
         }
     }
 
-    /// Gives copies up where there are too many, or they take too much memory.
+    /// Drops copies if there are too many, or if they take too much memory.
     async fn thin(mut self, new: CheckpointId, starts_turn: bool) {
         self.copies.push((new, starts_turn));
         let there = self.checkpoints.list();

@@ -1,9 +1,8 @@
-//! Keeps the conversation within its model's window: before each request what the model is told is fixed, and if the
-//! prompt would leave too little room for the reply, old cells are compacted first ([`compaction`]).
+//! Keeps the conversation within the model's context window. Before each request, the text of new results is fixed; if
+//! the prompt would leave too little room for the reply, old cells are compacted first ([`compaction`]).
 //!
-//! Invariants: a compaction is one edit, made only while no code runs and the model is not replying; it never fails
-//! (what the model cannot summarise is said by rules); the request for a summary goes to the session's own model and
-//! nowhere else.
+//! Invariants: a compaction is one edit, made only while no code runs and the model is not replying. It never fails:
+//! if the model cannot summarise, rules do. The request for a summary only goes to the session's own model.
 
 mod asking;
 
@@ -24,61 +23,61 @@ use crate::session::compaction::{
 use crate::session::summarize::{self, Budget, head_and_tail};
 use crate::session::{Cell, context};
 
-/// Compactions before one request.
+/// Maximum compactions before one request.
 const TRIES: u32 = 3;
-/// Outputs that came late and wait to be told, and bytes of each.
+/// Maximum late outputs that wait to be sent; their maximum bytes follow.
 const LATE: usize = 32;
 const LATE_BYTES: usize = 4 << 10;
 
-/// What is known about the room that there is.
+/// What is known about the available room.
 #[derive(Default)]
 pub(super) struct ContextBudget {
-    /// How the model counts.
+    /// The estimated token count per weight for the model.
     meter: Meter,
-    /// Whose meter that is, and the window that it named when it refused a prompt.
+    /// The model of the meter, and the window size that it named when it rejected a prompt.
     model: String,
     learned: Option<u64>,
-    /// What it was told of cells.
+    /// The results that were sent to it.
     pub(super) said: SentResults,
-    /// The weight of the prompt that the model has.
+    /// The weight of the prompt in the current request.
     asked: u64,
-    /// It has refused a prompt as too long since its last reply.
+    /// It has rejected a prompt as too long since its last reply.
     refused: bool,
     /// Compactions since its last reply.
     tried: u32,
-    /// Texts that came for cells that the model has been told about: the cell's number, and the text.
+    /// Late texts of cells whose results were already sent: the cell's number, and the text.
     late: Vec<(Option<i64>, String)>,
     work: Option<Compacting>,
 }
 
-/// A compaction on its way.
+/// A pending compaction.
 struct Compacting {
     draft: Pin<Box<dyn Future<Output = Draft> + Send>>,
     plan: Plan,
     then: Then,
 }
 
-/// What follows a compaction.
+/// The step after a compaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// The model is asked.
+    /// Ask the model.
     Ask,
     /// Nothing.
     Rest,
 }
 
-/// What a kernel and a model had to say for a compaction.
+/// Contributions of kernels and model to a compaction.
 pub(super) struct Draft {
     inventories: Vec<Inventory>,
-    /// What was done, in the model's words.
+    /// The model's summary of the work.
     work: Option<String>,
-    /// Why there are none although it was asked.
+    /// Why there is no summary although the model was asked.
     trouble: Option<String>,
-    /// What it took, if it was asked.
+    /// The usage of the request, if it was asked.
     usage: Option<Usage>,
 }
 
-/// The end of a compaction that is on its way.
+/// The end of the pending compaction.
 pub(super) async fn next_draft(room: &mut ContextBudget) -> Draft {
     match &mut room.work {
         Some(work) => work.draft.as_mut().await,
@@ -87,18 +86,18 @@ pub(super) async fn next_draft(room: &mut ContextBudget) -> Draft {
 }
 
 impl ContextBudget {
-    /// Forgets the compaction that is on its way.
+    /// Cancels the pending compaction.
     pub(super) fn cancel(&mut self) {
         self.work = None;
     }
 
-    /// A person has asked something: what failed before is tried again.
+    /// A person asked something: earlier failures are retried.
     pub(super) fn turn_begins(&mut self) {
         self.refused = false;
         self.tried = 0;
     }
 
-    /// How many of the model's tokens are so heavy.
+    /// The number of the model's tokens for this weight.
     pub(super) fn tokens(&self, weight: u64) -> u64 {
         self.meter.tokens(weight)
     }
@@ -108,14 +107,14 @@ impl ContextBudget {
         self.asked = tokens::weigh(prompt);
     }
 
-    /// The model has replied and says what it read.
+    /// The model has replied and reports how much it read.
     pub(super) fn replied(&mut self, usage: Usage) {
         self.meter.observe(self.asked, usage.input);
         self.refused = false;
         self.tried = 0;
     }
 
-    /// Another model counts otherwise.
+    /// Another model counts differently.
     fn meet(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.model);
@@ -127,7 +126,7 @@ impl ContextBudget {
 }
 
 impl Session {
-    /// How much of outputs the model gets.
+    /// How much output the model gets.
     pub(super) fn model_budget(&self) -> Budget<'_> {
         Budget {
             text: self.text_budget(),
@@ -138,16 +137,16 @@ impl Session {
         }
     }
 
-    /// Bytes of one cell's text that the model gets: no result may fill a small window.
+    /// Maximum bytes of one cell's text for the model: a single result must not fill a small window.
     pub(super) fn text_budget(&self) -> usize {
-        /// Bytes of a token, at least.
+        /// Minimum bytes of a token.
         const BYTES: u64 = 3;
         let quarter = usize::try_from(self.limit() / 4 * BYTES).unwrap_or(usize::MAX);
         self.options.output_budget.min(quarter)
     }
 
-    /// Fixes what the model is told of cells that have ended, and sees to it that the prompt fits. The prompt, if the
-    /// model can be asked now; if not, it is asked after the compaction that has begun.
+    /// Fixes the text of ended cells for the model, and ensures that the prompt fits. Returns the prompt if the model
+    /// can be asked now; otherwise it is asked after the compaction that was begun.
     pub(super) fn make_room(&mut self) -> Option<Prompt> {
         self.tell_results();
         let prompt = self.prompt();
@@ -169,7 +168,7 @@ impl Session {
         None
     }
 
-    /// The model refused the prompt as too long. Whether it will be asked again.
+    /// The model rejected the prompt as too long. Returns whether it will be asked again.
     pub(super) fn refused(&mut self, message: &str) -> bool {
         let again = std::mem::replace(&mut self.asking.budget.refused, true);
         if self.asking.budget.tried >= TRIES {
@@ -177,7 +176,7 @@ impl Session {
         }
         let counted = self.asking.budget.meter.tokens(self.asking.budget.asked);
         let named = tokens::window_in(message);
-        // It has more tokens than fit; how many more is not known.
+        // The prompt has too many tokens; by how many is not known.
         let window = named.unwrap_or_else(|| {
             let most = self.window().unwrap_or(u64::MAX).min(counted);
             if again { most / 2 } else { most }
@@ -197,7 +196,7 @@ impl Session {
         true
     }
 
-    /// A person wants it.
+    /// A person requested compaction.
     pub(super) fn compact(&mut self) -> Option<Input> {
         self.tell_results();
         let prompt = self.prompt();
@@ -209,7 +208,7 @@ impl Session {
         None
     }
 
-    /// Kernel and model have said what they had to say: the compaction is made.
+    /// Performs the compaction, with the contributions of kernel and model.
     pub(super) async fn compacted(&mut self, mut draft: Draft) {
         let Some(Compacting { plan, then, .. }) = self.asking.budget.work.take() else {
             return;
@@ -276,7 +275,8 @@ impl Session {
         }
     }
 
-    /// Output that came after the end of its cell: what the model was told of that cell stays, so it is told by itself.
+    /// Handles output that came after the end of its cell: the text that the model already got for that cell stays, so
+    /// the late output is sent separately.
     pub(super) fn heard_late(&mut self, cell: &str, output: &OutputEvent) {
         let Some(code) = self.transcript.code(cell) else {
             return;
@@ -306,10 +306,10 @@ impl Session {
         } else if late.len() < LATE {
             late.push((count, text));
         }
-        // What is beyond that is in the notebook.
+        // The notebook has the rest.
     }
 
-    /// From here on the model is told the same of these cells, whatever comes later.
+    /// Fixes the text of these cells for the model, whatever comes later.
     fn tell_results(&mut self) {
         let name = self.options.provider.as_ref();
         let name = name.map(|provider| provider.info().name.clone());
@@ -335,7 +335,7 @@ impl Session {
         self.asking.budget.learned.or(known)
     }
 
-    /// Tokens that a prompt may have.
+    /// Maximum tokens of a prompt.
     fn limit(&self) -> u64 {
         tokens::limit_of(self.window().unwrap_or(tokens::ASSUMED_WINDOW))
     }
@@ -390,7 +390,7 @@ impl Session {
         self.asking.budget.work = Some(Compacting { draft, plan, then });
     }
 
-    /// The words of the compaction, and what they weigh.
+    /// The text of the compaction, and its weight.
     fn make(&self, plan: &Plan, draft: &Draft) -> Made {
         let limit = self.limit();
         let cells = self.cells_through(&plan.through);
@@ -445,7 +445,7 @@ impl Session {
         }
     }
 
-    /// What lives in the kernels; which kernel it is, is said where there are several.
+    /// The variables in the kernels, each with its kernel if there are several.
     fn inventory(&self, inventories: &[Inventory], limit: usize) -> String {
         let main = self.language();
         let mut text = String::new();
@@ -468,7 +468,7 @@ impl Session {
     }
 }
 
-/// The words of a compaction.
+/// The text of a compaction.
 struct Made {
     text: String,
     measure: Measure,
@@ -478,7 +478,7 @@ struct Made {
     files: usize,
 }
 
-/// Bytes that may be said for a limit in tokens: about a third of it.
+/// The limit in bytes for a limit in tokens: the same number, which uses about a third of the tokens.
 fn bytes(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }

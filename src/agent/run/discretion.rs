@@ -1,18 +1,18 @@
-//! What must not be told of variables: passwords that a person typed, and what is named like a secret.
+//! Removes secrets from variables' values: passwords that a person typed, and variables with secret-like names.
 
 use crate::agent::facts::is_secret;
 use crate::session::compaction::{Inventory, Variables};
 
-/// The passwords that were typed in a session, in memory only.
+/// The passwords typed in a session, only in memory.
 #[derive(Default)]
 pub(super) struct Passwords(Vec<String>);
 
-/// How many are remembered, and from how many bytes on: to blot out shorter ones would garble ordinary words.
+/// How many are remembered, and their minimum length in bytes: removing shorter ones would garble ordinary words.
 const MOST: usize = 64;
 const LEAST: usize = 4;
 
 impl Passwords {
-    /// One was typed.
+    /// Records a typed password.
     pub(super) fn keep(&mut self, password: &str) {
         if password.len() >= LEAST && self.0.len() < MOST && !self.0.iter().any(|it| it == password)
         {
@@ -20,7 +20,7 @@ impl Passwords {
         }
     }
 
-    /// Takes secrets out of the beginnings of values.
+    /// Removes secrets from the beginnings of values.
     pub(super) fn blot(&self, inventories: &mut [Inventory]) {
         for inventory in inventories {
             let Variables::Listed(variables) = &mut inventory.variables else {

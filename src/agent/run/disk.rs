@@ -1,7 +1,8 @@
-//! Journal and notebook on disk. The notebook's file in the hands of others: seen before each save and each question, and never overwritten.
+//! Journal and notebook on disk. Other programs may change the notebook's file: this is detected before each save and
+//! each question, and the change is never overwritten.
 //!
-//! What a person did to it in Jupyter is taken over ([`Edit::Reload`]), and both sides are told. A file that is no
-//! notebook any more, or not this one, is left alone: the session goes on in a file beside it.
+//! A person's changes in Jupyter are adopted ([`Edit::Reload`]), and both sides are told. If the file is no notebook
+//! any more, or another one, it is left alone, and the session continues in a file next to it.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::jupyter::nbformat::Notebook;
 use crate::kernel::folder::open_file;
 use crate::session::open;
 
-/// What tells one state of a file from another without reading it.
+/// Identifies a state of a file without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     length: u64,
@@ -22,7 +23,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Of the file as it is now; `None` if there is none.
+    /// The current state of the file; `None` if there is none.
     pub(super) fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = std::fs::symlink_metadata(path).ok()?;
@@ -34,18 +35,18 @@ impl Stamp {
     }
 }
 
-/// What a session has on disk, and what waits for it.
+/// A session's files, and what waits to be written.
 pub(super) struct Disk {
-    /// The files; `None` while they are written.
+    /// The files; `None` while they are being written.
     store: Option<Store>,
-    /// When what waits for the journal is written.
+    /// When the pending journal entries are written.
     pub(super) keep_at: Option<Instant>,
     saved_revision: Option<u64>,
-    /// The notebook's file as it was read or written last.
+    /// The notebook's file when it was last read or written.
     pub(super) stamp: Option<Stamp>,
-    /// Until something happens a file that is as it should be stays as it is.
+    /// An up-to-date file is not rewritten until something happens.
     pub(super) is_touched: bool,
-    /// Whether what is told waits until it is on disk.
+    /// Whether events are held back until they are on disk.
     pub(super) is_saving: bool,
 }
 
@@ -65,12 +66,12 @@ impl Disk {
         self.store.as_mut()
     }
 
-    /// Whether this revision is on disk, or is not to be there.
+    /// Whether this revision is on disk, or does not have to be.
     pub(super) fn has(&self, revision: u64) -> bool {
         self.saved_revision == Some(revision) || !self.is_touched
     }
 
-    /// Notes an edit for the journal.
+    /// Queues an edit for the journal.
     pub(super) fn note_edit(&mut self, edit: &Edit) {
         if let Some(store) = &mut self.store {
             store.log(edit);
@@ -80,7 +81,7 @@ impl Disk {
         }
     }
 
-    /// What waits is written together with what comes in a moment.
+    /// Schedules the pending entries, so that they are written together with others that come soon.
     pub(super) fn keep_soon(&mut self) {
         self.keep_at.get_or_insert_with(|| Instant::now() + EVERY);
     }
@@ -101,8 +102,8 @@ impl Disk {
         }
     }
 
-    /// Brings journal and notebook up to this transcript; with `sync` both are on the disk then. Returns whether they
-    /// are, and what a person is to be told.
+    /// Updates journal and notebook to this transcript; with `sync`, both are synced to disk. Returns whether that
+    /// succeeded, and a notice for the person.
     pub(super) async fn save(
         &mut self,
         transcript: &Transcript,
@@ -128,14 +129,14 @@ impl Disk {
         self.with_store(move |store| store.save(&change)).await
     }
 
-    /// The session ends in good order.
+    /// The session ends cleanly.
     pub(super) async fn close(&mut self) {
         self.with_store(|store| store.close(now())).await;
-        // With it the lock.
+        // This also releases the lock.
         self.store = None;
     }
 
-    /// Does something with the files where it may block. `None` if they are lost to a panic, which the log has.
+    /// Works with the files on a thread that may block. `None` if they were lost in a panic, which is logged.
     async fn with_store<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Store) -> T + Send + 'static,
@@ -151,16 +152,16 @@ impl Disk {
     }
 }
 
-/// What the file has become.
+/// The file's new content.
 enum ChangedFile {
-    /// The notebook, with changes or without.
+    /// The notebook, changed or not.
     Changed(Box<Notebook>),
-    /// Something else, in words.
+    /// Something else, with a description.
     Other(String),
 }
 
 impl Session {
-    /// Takes over what others did to the file since it was read or written here.
+    /// Adopts changes of other programs to the file since it was last read or written here.
     pub(super) async fn look_at_disk(&mut self) {
         let path = self.options.notebook.clone();
         let now = Stamp::of(&path);
@@ -237,7 +238,7 @@ fn read(path: &Path) -> ChangedFile {
     }
 }
 
-/// `NAME-2.ipynb`, or the next number that is free.
+/// `NAME-2.ipynb`, or the next free number.
 fn free_name(path: &Path) -> Option<PathBuf> {
     let stem = path.file_stem()?.to_string_lossy().into_owned();
     (2..1000)

@@ -1,4 +1,4 @@
-//! The effects of a turn, one by one, and what comes back from kernel and model.
+//! Performs the effects of a turn one by one, and handles the results from kernel and model.
 
 use super::kernel_slot::KernelSlot;
 use super::running::next_execution_event;
@@ -14,7 +14,7 @@ use crate::agent::turn::{self, Drive, Effect};
 use crate::kernel::{ExecutionEvent, Outcome};
 use crate::session::{CellKind, CodeStatus};
 
-/// Finished cells whose outputs may still come.
+/// How many finished cells may still receive outputs.
 const RECENT: usize = 256;
 
 impl Drive for Session {
@@ -60,7 +60,7 @@ impl Drive for Session {
                     .as_ref()
                     .is_some_and(|running| running.execution.is_none())
                 {
-                    // The cell waits for a kernel that is still starting, or for the point before it.
+                    // The cell waits for a starting kernel, or for its point.
                     return self.abandon(&Verdict::Interrupted);
                 } else if let Some(run) = self.cells.execution() {
                     run.command(Command::Interrupt).await;
@@ -88,12 +88,12 @@ impl Drive for Session {
 }
 
 impl Session {
-    /// Gives `input` to the turn and performs what it says, and what that leads to at once.
+    /// Feeds `input` to the turn, performs the effects, and handles the inputs that they cause at once.
     pub(super) async fn drive(&mut self, input: Input) {
         turn::drive(self, input).await;
     }
 
-    /// Asks the model, or makes room first, after which it is asked.
+    /// Asks the model, after a compaction if necessary.
     pub(super) fn sample(&mut self) -> Option<Input> {
         let Some(provider) = self.options.provider.clone() else {
             return Some(Input::ModelFailed {
@@ -115,7 +115,7 @@ impl Session {
         None
     }
 
-    /// Sends the cell to its kernel, or lets it wait for one that is starting.
+    /// Sends the cell to its kernel, or makes it wait for one that is starting.
     pub(super) async fn execute(&mut self, cell: String) -> Option<Input> {
         let source = self.transcript.cell(&cell)?.source.clone();
         let language = self.transcript.code(&cell)?.language.clone();
@@ -160,10 +160,10 @@ impl Session {
                         running.execution = Some(execution.with(permit));
                         let cell = running.cell.clone();
                         self.edit(Edit::Start { cell, at: now() });
-                        // Anyone who finds the session after a crash is to know that the kernel has it.
+                        // After a crash, the journal must show that the kernel has the cell.
                         self.keep().await;
                     }
-                    // It died between two cells: start it again, the cell waits.
+                    // The kernel died between two cells: restart it; the cell waits.
                     Err(KernelError::Dead { reason, .. }) => {
                         self.kernels.restart(index);
                         self.tell_died(&reason.to_string());
@@ -176,8 +176,8 @@ impl Session {
         None
     }
 
-    /// There is no kernel for the cell. Without the main one the turn is over; without another, the model does
-    /// something else.
+    /// No kernel is available for the cell. Without the main kernel the turn ends; without another one, the model
+    /// tries something else.
     fn not_run(&mut self, cell: &str, message: String) -> Input {
         self.end_cell(cell, CodeStatus::NotRun(message.clone()));
         if self.cells.current == MAIN {
@@ -200,7 +200,7 @@ impl Session {
         let waiting = |running: &mut Running| running.execution.is_none();
         match (ready, self.kernels.ready(index).cloned()) {
             (Ok(()), Some(kernel)) => {
-                // One that is gone has nothing late to say.
+                // A kernel that is gone has no late outputs.
                 let _ = kernel.send_late(&self.cells.late.0).await;
                 if let Ok(info) = kernel.info().await
                     && let Some(slot) = self.kernels.get(index)
@@ -232,7 +232,7 @@ impl Session {
                     self.kernel_is_back(adopted).await;
                 }
                 self.replay_goes_on().await;
-                // One that waits for a package runs when that is there.
+                // A cell that waits for a package runs once that is installed.
                 if index == self.cells.current
                     && self.cells.installing.is_none()
                     && let Some(running) = self.cells.running.take_if(waiting)
@@ -303,9 +303,9 @@ impl Session {
         }
     }
 
-    /// An output of a cell that has finished goes to that cell, whatever runs now.
+    /// An output of a finished cell is added to that cell, whatever is running now.
     pub(super) async fn came_late(&mut self, late: Late) {
-        // The end of its cell was sent before it, over another channel.
+        // The end of its cell was sent earlier, on another channel.
         let is_of = |running: &Running| {
             let execution = running.execution.as_ref();
             execution.is_some_and(|execution| execution.id() == late.execution)
@@ -323,14 +323,14 @@ impl Session {
         self.emit(cell, late.output).await;
     }
 
-    /// Adds an output to a cell, without a copy. What does not fit goes to files first.
+    /// Adds an output to a cell, without a copy. Excess output is written to files first.
     pub(super) async fn emit(&mut self, cell: String, output: OutputEvent) {
         if let Some(output) = self.redacted(&cell, output) {
             self.emit_as_it_is(cell, output).await;
         }
     }
 
-    /// The same for what may be seen.
+    /// The same for output without secrets.
     pub(super) async fn emit_as_it_is(&mut self, cell: String, mut output: OutputEvent) {
         self.cells.plots.take_from(&mut output);
         let edit = Edit::Emit { cell, output };
@@ -346,13 +346,13 @@ impl Session {
         let is_over = over.contains(&cell);
         over.retain(|id| *id != cell);
         let mut cuts = Vec::new();
-        // Displays of other cells that grew: what they were is gone, as everywhere.
+        // Displays of other cells that grew: their earlier state is gone, as everywhere.
         for cell in over {
             let whole = self.transcript.code(&cell).map(|code| code.outputs.whole());
             let whole = whole.cloned().unwrap_or_default();
             cuts.push(Edit::Cut { cell, whole });
         }
-        // An edit is told before those that it leads to.
+        // An edit is sent before the ones that it causes.
         if self.cells.output_files.concerns(&cell, is_over, &output) {
             let edit = Edit::Emit {
                 cell: cell.clone(),
@@ -381,7 +381,7 @@ impl Session {
         }
         self.save_pictures(&cell).await;
         self.look_after(&cell).await;
-        // Nobody hears of the end of a cell before it is kept.
+        // The end of a cell is only reported once it is on disk.
         self.disk.is_saving = true;
         self.end_cell(&cell, CodeStatus::Finished(verdict.clone()));
         self.save(false).await;
@@ -394,7 +394,7 @@ impl Session {
         }
         let nudge = self.check_cell(&cell, &verdict).await;
         let tables = self.tell_tables(&cell).await;
-        // One hint a cell.
+        // One hint per cell.
         let nudge = nudge.map(|words| match tables {
             Some(tables) => format!("{words}\n{tables}"),
             None => words,
@@ -402,7 +402,7 @@ impl Session {
         self.drive(Input::Ran { verdict, nudge }).await;
     }
 
-    /// What a model is told after a cell: what the kernel knows; a small one more, and what it must reply.
+    /// The hint for a model after a cell: the kernel's facts; a small model gets more, and a required kind of reply.
     async fn check_cell(&mut self, cell: &str, verdict: &Verdict) -> Option<String> {
         let fact = self.live_hint(cell, verdict).await;
         if self.options.coaching == Coaching::Off {
@@ -421,7 +421,7 @@ impl Session {
         Some(nudge.words)
     }
 
-    /// Points something out with the latest cell's outputs, or, where there is none, by itself.
+    /// Adds a hint to the latest cell's outputs or, if there is none, as a separate message.
     pub(super) fn hint(&mut self, text: String) {
         tracing::debug!(text, "pointed out to the model");
         let latest = self
@@ -442,7 +442,7 @@ impl Session {
         });
     }
 
-    /// Gives up a cell that waits for a kernel, or for the point before it.
+    /// Gives up a cell that waits for a kernel or its point.
     fn abandon(&mut self, verdict: &Verdict) -> Option<Input> {
         let running = self.cells.running.take()?;
         self.give_up_point(Some(&running.cell));

@@ -1,15 +1,15 @@
-//! How a turn ends: what is pointed out, what could follow, and what it cost.
+//! Ends a turn: hints, follow-up questions, and the cost.
 
 use super::{EventKind, Session};
 use crate::agent::event::TurnEnd;
 
 impl Session {
-    /// Ends the turn; what could follow is asked first, where that is wanted.
+    /// Ends the turn; asks for follow-up questions first, if wanted.
     pub(super) async fn finish_turn(&mut self, end: TurnEnd) {
         self.after_turn().await;
         if end == TurnEnd::Done {
             self.doubt_numbers();
-            // A cell of the person's own is no answer.
+            // The person's own cell is no answer.
             let answered = self.asking.guard.is_answering();
             if self.options.follow_ups && answered && self.ask_follow_ups() {
                 self.ending = Some(end);
@@ -19,7 +19,7 @@ impl Session {
         self.conclude_turn(end).await;
     }
 
-    /// Tells how the turn ended, and what it cost.
+    /// Reports how the turn ended, and its cost.
     pub(super) async fn conclude_turn(&mut self, end: TurnEnd) {
         let turn = self.account();
         let saved = self.save(true).await;

@@ -1,5 +1,5 @@
-//! Questions that could follow: the model is asked for three, beside the conversation, when a turn has ended and the person
-//! wants them, or when they say so.
+//! Follow-up questions: the model is asked for three outside the conversation, at the end of a turn if the person
+//! wants that, or on request.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use super::{EventKind, Session};
 use crate::agent::event::TurnEnd;
 use crate::llm::types::{Delta, Message, Part, ToolChoice};
 
-/// How many.
+/// Number of questions.
 const QUESTIONS: usize = 3;
-/// Characters of one.
+/// Maximum characters of a question.
 const LONGEST: usize = 200;
-/// How long the model may think about them.
+/// How long the model may take.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// How it is asked.
+/// The request to the model.
 const ASK: &str = "Suggest three short questions that the user could ask next about this data, each of which code can \
 answer. Reply with the three questions in the user's language, one a line, and nothing else.";
 
 impl Session {
-    /// Asks the model for questions, unless that is not to be had. Returns whether it was asked.
+    /// Asks the model for questions if possible. Returns whether it was asked.
     pub(super) fn ask_follow_ups(&mut self) -> bool {
         if self.asking.following.is_some() {
             return true;
@@ -44,7 +44,7 @@ impl Session {
         true
     }
 
-    /// The person wants questions now.
+    /// The person requests questions.
     pub(super) async fn suggest(&mut self) {
         if self.ask_follow_ups() {
             self.ending = Some(TurnEnd::Done);
@@ -54,7 +54,7 @@ impl Session {
         self.conclude_turn(TurnEnd::Done).await;
     }
 
-    /// The model said something about them.
+    /// Handles a piece of the model's questions.
     pub(super) async fn followed(&mut self, answer: Answer) {
         match answer {
             Answer::Delta(Delta::Text(text)) => {
@@ -83,7 +83,7 @@ impl Session {
                     self.publish(EventKind::FollowUps { questions });
                 }
             }
-            // The answer is there without them.
+            // The turn's answer is complete without them.
             Answer::None(why) => tracing::debug!(why, "no questions are suggested"),
         }
         self.asking.following = None;
@@ -93,7 +93,7 @@ impl Session {
     }
 }
 
-/// The questions in a reply, without what numbers and quotes them.
+/// The questions in a reply, without numbering and quotes.
 fn questions(reply: &str) -> Vec<String> {
     let lines = reply.lines().filter_map(|line| {
         let line = line.trim().trim_start_matches(['-', '*', '•', '#']);

@@ -1,21 +1,21 @@
-//! What may be spent, before and after each request.
+//! Enforces the budget before and after each request.
 
 use super::{Edit, Input, Instant, Session};
 use crate::agent::budget::{Account, Estimator, Over};
 use crate::llm::types::{Cost, Price, Prompt, Usage};
 use crate::session::transcript::Spent;
 
-/// What is remembered of what was spent and allowed.
+/// What was spent and allowed.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// When the question was asked, while its turn goes on. Later by the time that it has waited for a person.
+    /// When the question of the running turn was asked, plus the time spent waiting for a person.
     asked_at: Option<Instant>,
-    /// Since when it waits for an answer of the person.
+    /// When the wait for the person's answer began.
     waits_since: Option<Instant>,
     estimator: Estimator,
-    /// How often turn and session got their budget, once included.
+    /// How often the turn and the session were granted their budget, including the first time.
     granted: (u32, u32),
-    /// Whose was used up when the person was asked.
+    /// The account that was used up when the person was asked.
     over: Option<Account>,
 }
 
@@ -43,7 +43,7 @@ impl Guard {
         self.granted.0 = 1;
     }
 
-    /// The person is asked something: the time that they take is not the turn's.
+    /// The person is asked something: their time does not count for the turn.
     pub(super) fn waits(&mut self) {
         self.waits_since = Some(Instant::now());
     }
@@ -57,19 +57,19 @@ impl Guard {
 }
 
 impl Session {
-    /// What the model costs.
+    /// The model's price.
     fn price(&self) -> Option<Price> {
         self.options.provider.as_ref()?.info().price
     }
 
-    /// A request was paid for. What the provider does not say is reckoned at its prices of now: the next model has
-    /// others.
+    /// Records a paid request. Costs that the provider does not report are computed at its current prices, because the
+    /// next model has different ones.
     pub(super) fn spend(&mut self, usage: Usage) {
         let usage = self.spend_aside(usage);
         self.asking.guard.estimator.took(&usage);
     }
 
-    /// The same for a request beside the conversation, from which nothing is learned about the next one.
+    /// The same for a request outside the conversation, which says nothing about the size of the next one.
     pub(super) fn spend_aside(&mut self, mut usage: Usage) -> Usage {
         if usage.cost.is_none() {
             usage.cost = self.price().map(|price| Cost::dollars(price.cost(&usage)));
@@ -78,7 +78,7 @@ impl Session {
         usage
     }
 
-    /// Ends the account of the turn. A cell of the person's own costs nothing.
+    /// Closes the turn's account. The person's own cell costs nothing.
     pub(super) fn account(&mut self) -> Spent {
         self.asking.guard.goes_on();
         let Some(began) = self.asking.guard.asked_at.take() else {
@@ -89,7 +89,7 @@ impl Session {
         self.transcript.spent_lately()
     }
 
-    /// What a request that takes as much would pass.
+    /// The limit that another request of this size would exceed.
     fn would_pass(&self, next: &Usage) -> Option<Over> {
         self.options.budgets.check(
             &self.transcript.spent_lately(),
@@ -100,19 +100,19 @@ impl Session {
         )
     }
 
-    /// Whether a request beside the conversation is too dear, in words.
+    /// Why a request outside the conversation is too expensive, if it is.
     pub(super) fn too_dear_aside(&self, prompt: &Prompt) -> Option<String> {
         let next = self.asking.guard.estimator.clone().next(prompt);
         self.would_pass(&next).map(|over| over.to_string())
     }
 
-    /// What to do instead of sending `prompt`, if that is too dear.
+    /// What to do instead of sending `prompt`, if that is too expensive.
     pub(super) fn over_budget(&mut self, prompt: &Prompt) -> Option<Input> {
         let next = self.asking.guard.estimator.next(prompt);
         let over = self.would_pass(&next)?;
         let message = over.to_string();
         self.asking.guard.over = match over {
-            // More money would not help.
+            // A larger budget would not help.
             Over::NoPrice => {
                 return Some(Input::ModelFailed {
                     message,
@@ -124,7 +124,7 @@ impl Session {
         Some(Input::OverBudget { message })
     }
 
-    /// The person lets it go on: what was used up is there once more.
+    /// The person continues: grants the used-up budget once more.
     pub(super) fn raise_budget(&mut self) {
         match self.asking.guard.over.take() {
             Some(Account::Turn) => self.asking.guard.granted.0 += 1,

@@ -1,5 +1,5 @@
-//! Facts from the live kernel about a cell that failed, or that may be wrong without failing, for every model: which columns there
-//! are that are called like the missing one, which values are no numbers, that a merge has multiplied rows.
+//! Facts from the live kernel about a cell that failed or may be wrong, for every model: existing columns with a name
+//! like the missing one, values that are not numbers, a merge that multiplied rows.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use super::{Coaching, Edit, ExecuteOptions, Session, Verdict, guidance, random_c
 use crate::kernel::stdout_of;
 use crate::session::sql;
 
-/// Prints what tables are new, changed or gone since it was asked last.
+/// Prints which tables are new, changed or gone since the last call.
 const CHANGES: &str = include_str!("../prompts/changes.py");
 /// Prints one line of facts, or nothing.
 const LOOK: &str = include_str!("../prompts/hint.py");
 /// Prints the frames and series in a kernel, for a small model whose cell failed.
 const INVENTORY: &str = include_str!("../prompts/inventory.py");
-/// How long each of them may take.
+/// Time limit of each.
 const WITHIN: Duration = Duration::from_secs(3);
-/// Bytes of a hint that a model gets.
+/// How many bytes of a hint a model gets.
 const MOST: usize = 800;
-/// Bytes of an inventory that a model gets.
+/// How many bytes of an inventory a model gets.
 const MOST_INVENTORY: usize = 4000;
-/// What may be wrong without failing: a merge that multiplies rows, a change of a copy.
+/// Code that may be wrong without failing: a merge that multiplies rows, a change to a copy.
 const DOUBTFUL: [&str; 3] = ["merge(", "][", "inplace=True"];
 
-/// Numbers without a source that are named.
+/// How many unsupported numbers are named.
 const DOUBTS: usize = 8;
 
 impl Session {
-    /// Numbers of the answer that come from nowhere are pointed out to the person, and to the model with the next
-    /// question. A small model was told before ([`Session::check_answer`]), once: what it then says may be as wrong.
+    /// Points out unsupported numbers in the answer to the person, and to the model with the next question. A small
+    /// model was already reminded once ([`Session::check_answer`]); its second answer may be just as wrong.
     pub(super) fn doubt_numbers(&mut self) {
         let mut numbers = guidance::doubtful_numbers(&self.turn_cells(), self.transcript.cells());
         if numbers.is_empty() {
@@ -49,9 +49,9 @@ impl Session {
         });
     }
 
-    /// Tells the model which tables a cell has made, changed or removed: names, rows and columns, and only what is new.
-    /// A small model is not told: it takes them for the answer. The kernel notes them all the same, so that it knows what
-    /// the next cell changes. Returns the words.
+    /// Tells the model which tables a cell created, changed or removed: names, rows and columns, only the differences.
+    /// A small model is not told, because it would take them for the answer. The kernel still records them, so that it
+    /// knows what the next cell changes. Returns the text.
     pub(super) async fn tell_tables(&mut self, cell: &str) -> Option<String> {
         let source = self.python_source(cell)?;
         if !source.contains('=') && !source.contains("del ") {
@@ -78,7 +78,7 @@ impl Session {
             _ => return None,
         };
         let request = serde_json::json!([source, failed]).to_string();
-        // A string of JSON is one of Python.
+        // A JSON string is also a Python string.
         let request = serde_json::Value::String(request);
         let words = self
             .ask_python(format!("_sponde_request = {request}\n{LOOK}"), MOST)
@@ -104,7 +104,7 @@ impl Session {
         is_python.then_some(source)
     }
 
-    /// What code of ours prints in the kernel of the latest cell, if it prints anything, up to `most` bytes.
+    /// The output of our own code in the kernel of the latest cell, up to `most` bytes; `None` if it prints nothing.
     async fn ask_python(&mut self, code: String, most: usize) -> Option<String> {
         let kernel = self.kernels.ready(self.cells.current)?.clone();
         let options = ExecuteOptions::aside(code, WITHIN);

@@ -1,4 +1,4 @@
-//! Files that only a library can read: the main kernel is asked about them once it is there, before the model is asked.
+//! Files that only a library can read: asks the main kernel about them once it is ready, before the model is asked.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::agent::guidance::Coaching;
 use crate::agent::stream::handle::Request;
 
 impl Session {
-    /// Remembers which of `files`, of which the model was told, the kernel is to be asked about.
+    /// Records the ones of `files`, which the model was told about, that the kernel must be asked about.
     pub(super) fn note_unread(&mut self, files: &[&Path]) {
         if self.language().eq_ignore_ascii_case("python") {
             let unread = inside::unread(files, &self.options.kernel.cwd);
@@ -20,7 +20,7 @@ impl Session {
         }
     }
 
-    /// Asks the kernel about the files that were noted, as soon as it is there. `Some` if that was stopped.
+    /// Asks the kernel about the recorded files, as soon as it is ready. Returns `Some` if that was stopped.
     pub(super) async fn look_inside(
         &mut self,
         inbox: &mut mpsc::Receiver<Request>,
@@ -32,7 +32,7 @@ impl Session {
         if let Some(stopped) = self.until_started(inbox).await {
             return Some(stopped);
         }
-        // A kernel that is not to be had is told of by itself.
+        // A kernel that is not available is reported separately.
         let kernel = self.kernels.ready(MAIN)?.clone();
         let mut words = String::new();
         let work = async {

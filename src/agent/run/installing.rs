@@ -1,7 +1,7 @@
-//! A cell that lacks a module: the package is installed, if that may be, and the cell runs again.
+//! Handles a cell that lacks a module: installs the package, if allowed, and runs the cell again.
 //!
-//! The cell is not over meanwhile. The person is asked as code asks for a line (`input_requested`), so every front end can
-//! answer; but the line goes to nobody's code.
+//! The cell does not end meanwhile. The person is asked like for an input request of code (`input_requested`), so
+//! every front end can answer; but the line is not sent to any code.
 
 use futures_util::future::BoxFuture;
 
@@ -12,16 +12,16 @@ use crate::agent::stdin::{AnsweredBy, StdinPolicy};
 use crate::jupyter::content::InputRequest;
 use crate::kernel::Outcome;
 
-/// Modules that are looked for on behalf of one cell.
+/// Maximum missing modules handled for one cell.
 const MODULES: usize = 5;
-/// Makes Python look again at directories that it knows already.
+/// Makes Python rescan directories that it has cached.
 const LOOK_AGAIN: &str = "import importlib as _i; _i.invalidate_caches(); del _i";
 const LOOK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// What is being done about a missing module.
+/// The handling of a missing module.
 pub(super) struct Installing {
     module: String,
-    /// How the cell ends if nothing comes of it.
+    /// How the cell ends if the installation fails.
     outcome: Outcome,
     state: State,
 }
@@ -32,13 +32,13 @@ enum State {
     Working(Offer, BoxFuture<'static, Result<(), String>>),
 }
 
-/// What came of it.
+/// The result of a step.
 pub(super) enum Came {
     Looked(Result<Offer, String>),
     Worked(Offer, Result<(), String>),
 }
 
-/// Waits for what is being done.
+/// Waits for the current step.
 pub(super) async fn next_installed(installing: Option<&mut Installing>) -> Came {
     match installing.map(|it| &mut it.state) {
         Some(State::Looking(looking)) => Came::Looked(looking.await),
@@ -51,7 +51,7 @@ pub(super) async fn next_installed(installing: Option<&mut Installing>) -> Came 
 }
 
 impl Session {
-    /// Whether the cell that ended so waits for a package.
+    /// Whether the cell that ended this way waits for a package.
     pub(super) fn lacks_module(&mut self, outcome: &Outcome) -> bool {
         let Verdict::Error { ename, evalue } = &outcome.verdict else {
             return false;
@@ -86,7 +86,7 @@ impl Session {
         true
     }
 
-    /// Goes on with what came of it.
+    /// Continues with the result of a step.
     pub(super) async fn installed(&mut self, came: Came) {
         match came {
             Came::Looked(Ok(offer)) => self.offered(offer).await,
@@ -168,7 +168,7 @@ impl Session {
         self.publish(EventKind::Notice { message });
     }
 
-    /// The person's line, if it is the answer to this question. Returns whether it was.
+    /// Handles the person's line if it answers this question. Returns whether it did.
     pub(super) async fn answered_install(&mut self, cell: &str, line: &str) -> bool {
         let Some(Installing {
             state: State::Asked(offer),
@@ -201,7 +201,7 @@ impl Session {
         true
     }
 
-    /// The package is there: the cell begins anew.
+    /// The package is installed: runs the cell again.
     async fn runs_again(&mut self, offer: &Offer) {
         let Some(Installing {
             outcome, module, ..
@@ -216,12 +216,12 @@ impl Session {
         let (Some(kernel), Some(source)) =
             (self.kernels.ready(self.cells.current).cloned(), source)
         else {
-            // It starts: the cell runs when it is there.
+            // The kernel is starting: the cell runs once it is ready.
             return;
         };
         let message = format!("installed `{}`: the cell runs again", offer.package);
         self.publish(EventKind::Notice { message });
-        // The error of before is none any more.
+        // The earlier error is obsolete.
         self.emit(cell.clone(), OutputEvent::Clear { wait: false })
             .await;
         if let Ok(aside) = kernel
@@ -254,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Nothing comes of it: the cell is over, as it was.
+    /// The package was not installed: the cell ends with its original outcome.
     async fn stays_missing(&mut self, why: &str) {
         let Some(Installing { outcome, .. }) = self.cells.installing.take() else {
             return;

@@ -1,4 +1,4 @@
-//! What code of the model might do, before the turn decides whether it runs; and telling what was decided.
+//! Analyses the model's code before the turn decides whether it runs, and reports the decision.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ use crate::kernel::Extent;
 use crate::session::journal::{Entry, Permit};
 use crate::session::transcript::Author;
 
-/// How long an analysis may take.
+/// Time limit of an analysis.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Analyses that may go on although nobody waits for them any more: parsers cannot be stopped.
+/// How many abandoned analyses may still be running: parsers cannot be stopped.
 const MOST_LEFT: usize = 2;
 
-/// Earlier cells that are read for what they import.
+/// How many earlier cells are read for their imports.
 const MOST_EARLIER: usize = 500;
 
-/// Analyses that are going on.
+/// The number of running analyses.
 static GOING_ON: AtomicUsize = AtomicUsize::new(0);
 
-/// When code runs, of a session that starts like this.
+/// The policy of a session with these options.
 pub(super) fn policy(options: &AgentOptions, permits: &[Permit]) -> Policy {
     let home = options.kernel.env.iter().find(|(name, _)| name == "HOME");
     let ground = Ground {
@@ -42,14 +42,14 @@ pub(super) fn policy(options: &AgentOptions, permits: &[Permit]) -> Policy {
     policy
 }
 
-/// When a session began that says so in its journal.
+/// The start of a session, from its journal.
 pub(super) fn began(at: &str) -> SystemTime {
     let at: Option<jiff::Timestamp> = at.parse().ok();
     at.map_or_else(SystemTime::now, SystemTime::from)
 }
 
 impl Session {
-    /// What was found in a cell of the model. Code that keeps a parser busy is given up, which is a finding as well.
+    /// The findings in a cell of the model. Code that takes too long to parse is given up, which is a finding too.
     pub(super) async fn analysed(&mut self, code: &str, language: &str) -> Analysis {
         if GOING_ON.load(Ordering::Relaxed) >= MOST_LEFT {
             return given_up(code);
@@ -80,8 +80,8 @@ impl Session {
         }
     }
 
-    /// The cells whose imports are not remembered yet, with their languages: those of a session that goes on, of a notebook
-    /// that was opened, of a person. They are handed out once, so that hostile ones delay one answer only.
+    /// The cells whose imports have not been read yet, with their languages: those of a resumed session, an opened
+    /// notebook, or a person. They are returned only once, so that hostile ones delay only one answer.
     fn unread(&mut self) -> Vec<(String, String)> {
         let cells = self.transcript.cells();
         let read = self.cells.read.as_deref();
@@ -100,7 +100,7 @@ impl Session {
         unread
     }
 
-    /// The same for the code that a decision brings.
+    /// The same for code that comes with a decision.
     pub(super) async fn analysed_change(
         &mut self,
         cell: &str,
@@ -114,7 +114,7 @@ impl Session {
         Some(self.analysed(source, &language).await)
     }
 
-    /// A person is asked about a cell.
+    /// Asks a person about a cell.
     pub(super) fn ask_about(&mut self, cell: String) {
         let (findings, reason) = self.question_about();
         self.publish(EventKind::ApprovalRequested {
@@ -124,14 +124,14 @@ impl Session {
         });
     }
 
-    /// What stands in the question about the cell that waits.
+    /// The content of the question about the waiting cell.
     pub(super) fn question_about(&self) -> (Vec<Finding>, String) {
         let ruling = self.turn.ruling();
         ruling.map_or_else(Default::default, |ruling| (ruling.findings, ruling.reason))
     }
 
-    /// Why code of the model that ran before must not run again with what it may do now: what the sandbox stopped then it
-    /// does not stop any more, and nobody was asked about it.
+    /// Why the model's earlier code must not run again with the current permissions: the old sandbox blocked something
+    /// that the new one allows, and nobody was asked about it.
     pub(super) async fn not_again(&mut self, cell: &str) -> Option<String> {
         let code = self.transcript.code(cell)?;
         let is_of_model = matches!(code.author, Author::Model { .. });
@@ -156,7 +156,7 @@ impl Session {
         }))
     }
 
-    /// What a cell of the model that is about to run goes by; `by` decided, if a person was asked.
+    /// The ruling for a cell of the model that is about to run; `by` decided, if a person was asked.
     pub(super) fn ruling_to_run(&self, by: Option<&str>) -> Option<Ruling> {
         let mut ruling = self.turn.ruling()?;
         if let Some(client) = by {
@@ -179,7 +179,7 @@ impl Session {
         (ruling.action == Action::Forbid).then_some(ruling)
     }
 
-    /// Which tools code may call that runs for this reason.
+    /// The tools that code may call if it runs on these grounds.
     pub(super) fn may_call(&self, grounds: Grounds) -> Permitted {
         let is_judged = match grounds {
             Grounds::Own => !self.options.judges_clients || self.cells.calls_tools,
@@ -193,19 +193,19 @@ impl Session {
         }
     }
 
-    /// The permit of a run of `cell`, which was approved last.
+    /// The permit for a run of `cell`, which was approved last.
     pub(super) fn tool_permit(&self, cell: &str) -> Option<ToolPermit> {
         let calls = self.options.tool_calls.as_ref()?;
         Some(calls.begin(cell, self.cells.permitted))
     }
 
-    /// A rule forbids a cell: the model is told, and a person sees it.
+    /// A rule forbids a cell: tells the model, and shows it to the person.
     pub(super) fn forbid(&mut self, cell: String, ruling: Ruling) {
         self.end_cell(&cell, CodeStatus::NotRun(ruling.words_for_model()));
         self.publish(EventKind::CodeForbidden { cell, ruling });
     }
 
-    /// A person lets such code run from now on.
+    /// A person allows code of this kind from now on.
     pub(super) fn remember(&mut self, permit: Permit) {
         if let Some(store) = self.disk.store() {
             store.note(&Entry::Permitted(permit));
@@ -214,13 +214,13 @@ impl Session {
     }
 }
 
-/// Whether a file was there before the session, as far as its time says.
+/// Whether a file existed before the session, judging by its time.
 fn was_there(path: &Path, began: SystemTime) -> bool {
     let changed = std::fs::metadata(path).and_then(|found| found.modified());
     changed.is_ok_and(|changed| changed < began)
 }
 
-/// Of code that takes too long to parse.
+/// The analysis of code that takes too long to parse.
 fn given_up(code: &str) -> Analysis {
     let first = code.trim_start().lines().next().unwrap_or_default();
     Analysis {

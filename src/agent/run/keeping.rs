@@ -1,4 +1,4 @@
-//! The session on disk: every edit goes through here, and what waits is written in time.
+//! The session on disk: applies every edit, and writes pending entries in time.
 
 use super::disk::Stamp;
 use super::{Edit, Session, random_cell_id};
@@ -12,7 +12,7 @@ impl Session {
         self.apply(edit, None);
     }
 
-    /// The same for what the client wants whose command is carried out.
+    /// The same on behalf of the client whose command is being carried out.
     pub(super) fn edit_by(&mut self, edit: Edit) {
         self.apply(edit, self.subscribers.by.clone());
     }
@@ -20,14 +20,14 @@ impl Session {
     fn apply(&mut self, edit: Edit, by: Option<String>) {
         let edit = self.redacted_edit(edit);
         self.disk.note_edit(&edit);
-        // Ids are ours and fresh, so an edit always fits; if not, it is a bug worth a log line and no crash.
+        // Our ids are always new, so an edit always applies; if not, it is a bug that is logged without a crash.
         match self.transcript.apply(edit.clone()) {
             Ok(_) => self.tell_edit(edit, by),
             Err(error) => tracing::error!(%error, "an edit did not fit the transcript"),
         }
     }
 
-    /// What the model is told before the first question, and again when it is not what it was.
+    /// Tells the model the facts before the first question, and again when they changed.
     pub(super) fn say_facts(&mut self) {
         let (before, facts) = (&self.options.before, &self.options.facts);
         let all: Vec<&str> = [before, facts]
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// A kernel that goes on without us is found again by its connection file.
+    /// A kernel that outlives us is found again through its connection file.
     pub(super) fn note_kept(&mut self, index: usize, file: &std::path::Path) {
         let Some(options) = self.kernels.get(index).map(|slot| &slot.options) else {
             return;
@@ -75,15 +75,15 @@ impl Session {
         self.disk.keep_soon();
     }
 
-    /// Writes what waits for the journal.
+    /// Writes the pending journal entries.
     pub(super) async fn keep(&mut self) {
         if let Some(words) = self.disk.keep(&self.transcript).await {
             self.notice(&words);
         }
     }
 
-    /// Brings journal and notebook up to date if anything changed; with `sync` both are on the disk then. Says so when
-    /// it cannot; the session continues.
+    /// Updates journal and notebook if anything changed; with `sync`, both are synced to disk. Reports a failure; the
+    /// session continues.
     pub(super) async fn save(&mut self, sync: bool) -> bool {
         if self.disk.has(self.transcript.revision()) {
             return true;

@@ -1,6 +1,5 @@
-//! The session's kernels, one a language: on their way, there, or not to be had. The first is the main one, which the
-//! notebook names; it starts with the session, the others when their first cell comes. What happens to one does not
-//! concern the others.
+//! The session's kernels, one per language: starting, ready, or failed. The first is the main one, which the notebook
+//! names. It starts with the session, the others with their first cell. The kernels are independent of each other.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,34 +18,34 @@ pub(super) const MAIN: usize = 0;
 /// The kernels of a session.
 pub(super) struct Slots {
     slots: Vec<Slot>,
-    /// Spares of the main kernel, if it is to have one.
+    /// Spares of the main kernel, if enabled.
     pool: Option<Arc<Pool>>,
 }
 
-/// One kernel, and how it is started.
+/// One kernel, and its launch options.
 pub(super) struct Slot {
     pub(super) options: LaunchOptions,
     pub(super) state: KernelSlot,
 }
 
-/// How it is with a kernel.
+/// The state of a kernel.
 pub(super) enum KernelSlot {
-    /// Nobody has needed it yet.
+    /// It has not been needed yet.
     Asleep,
-    /// Starting or restarting.
+    /// It is starting or restarting.
     Starting {
         ready: oneshot::Receiver<Result<Kernel, KernelError>>,
         /// Aborted with the slot.
         _task: Task,
     },
-    /// There.
+    /// It is ready.
     Ready(Kernel),
-    /// Not to be had.
+    /// It could not be started.
     Failed(KernelError),
 }
 
 impl Slots {
-    /// Starts `main` in the background; `others` wait until they are needed.
+    /// Starts `main` in the background; `others` start when they are needed.
     pub(super) fn starting(main: LaunchOptions, others: Vec<LaunchOptions>, spare: bool) -> Self {
         let pool = spare.then(|| Arc::new(Pool::new()));
         let mut slots = vec![Slot {
@@ -60,7 +59,7 @@ impl Slots {
         Self { slots, pool }
     }
 
-    /// What there is, the main kernel first.
+    /// The available kernels, the main one first.
     pub(super) fn offers(&self) -> Vec<KernelOffer> {
         self.slots
             .iter()
@@ -78,7 +77,7 @@ impl Slots {
         })
     }
 
-    /// The language that a model means by `named`, as a person is told it.
+    /// The language that a model means by `named`, in the form for a person.
     pub(super) fn language_of(&self, named: String) -> String {
         let mut offers = self.offers();
         let found = tools::find_language(&named, &offers);
@@ -89,7 +88,7 @@ impl Slots {
         self.slots.get(index)
     }
 
-    /// The kernel at `index` if it can take code.
+    /// The kernel at `index` if it is ready.
     pub(super) fn ready(&self, index: usize) -> Option<&Kernel> {
         match &self.slots.get(index)?.state {
             KernelSlot::Ready(kernel) => Some(kernel),
@@ -97,14 +96,14 @@ impl Slots {
         }
     }
 
-    /// Whether it is on its way.
+    /// Whether it is starting.
     pub(super) fn is_starting(&self, index: usize) -> bool {
         self.slots
             .get(index)
             .is_some_and(|slot| matches!(slot.state, KernelSlot::Starting { .. }))
     }
 
-    /// All kernels that can take code, with their languages.
+    /// All kernels that are ready, with their languages.
     pub(super) fn all_ready(&self) -> Vec<(String, Kernel)> {
         let ready = self.slots.iter().filter_map(|slot| match &slot.state {
             KernelSlot::Ready(kernel) => {
@@ -123,8 +122,8 @@ impl Slots {
             .unwrap_or_default()
     }
 
-    /// Starts the kernel at `index` if it sleeps. One that failed gets another chance, but for the main one: without
-    /// it there is no session.
+    /// Starts the kernel at `index` if it has not been started. A failed one is tried again, except for the main one:
+    /// without it there is no session.
     pub(super) fn need(&mut self, index: usize) {
         if let Some(slot) = self.slots.get_mut(index) {
             match &slot.state {
@@ -137,7 +136,7 @@ impl Slots {
         }
     }
 
-    /// Starts a new kernel at `index`, and waits no more for the one that was left running.
+    /// Starts a new kernel at `index`, and stops waiting for the one that was left running.
     pub(super) fn start_new(&mut self, index: usize) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.options.adopt = None;
@@ -145,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Restarts the kernel at `index` in the background, if it is there.
+    /// Restarts the kernel at `index` in the background, if it is ready.
     pub(super) fn restart(&mut self, index: usize) {
         if let Some(kernel) = self.ready(index).cloned()
             && let Some(slot) = self.slots.get_mut(index)
@@ -154,7 +153,7 @@ impl Slots {
                 Some(pool) => {
                     let options = slot.options.clone();
                     KernelSlot::when(async move {
-                        // The old one may take its time to end; nobody waits for it.
+                        // The old one may be slow to end; nobody waits for it.
                         task::spawn("old kernel", async move { kernel.shutdown().await }).detach();
                         pool.take(options).await
                     })
@@ -164,7 +163,7 @@ impl Slots {
         }
     }
 
-    /// Waits until one that is starting is there or has failed, and says so once.
+    /// Waits until a starting kernel is ready or has failed, and returns that once.
     pub(super) async fn changed(&mut self) -> (usize, Result<(), KernelError>) {
         std::future::poll_fn(|context| {
             for (index, slot) in self.slots.iter_mut().enumerate() {
@@ -191,13 +190,13 @@ impl Slots {
         .await
     }
 
-    /// Ends them all at the same time.
+    /// Ends all kernels at the same time.
     pub(super) async fn shutdown(self) {
         let ready = self.slots.into_iter().filter_map(|slot| match slot.state {
-            // One that is kept goes on when its last handle is dropped.
+            // A kernel that is to be kept stays running when its last handle is dropped.
             KernelSlot::Ready(_) if slot.options.keep => None,
             KernelSlot::Ready(kernel) => Some(kernel),
-            // A start that nobody wants any more is given up; the process goes with its task.
+            // An unwanted start is cancelled; the process ends with its task.
             KernelSlot::Asleep | KernelSlot::Starting { .. } | KernelSlot::Failed(_) => None,
         });
         futures_util::future::join_all(ready.map(|kernel| async move { kernel.shutdown().await }))
@@ -224,7 +223,7 @@ impl KernelSlot {
     fn when(future: impl Future<Output = Result<Kernel, KernelError>> + Send + 'static) -> Self {
         let (sender, ready) = oneshot::channel();
         let task = task::spawn("kernel start", async move {
-            // A session that ended drops the kernel, which shuts it down.
+            // A session that has ended drops the kernel, which shuts it down.
             let _ = sender.send(future.await);
         });
         Self::Starting { ready, _task: task }

@@ -1,5 +1,5 @@
-//! Files that a question names with an at sign, `@rain.csv` or `@data/*.csv`, or by a whole path, as terminals write it when a file
-//! is dropped on them: the model is told about them as about those named with `-f`.
+//! Files that a question names with an at sign, `@rain.csv` or `@data/*.csv`, or by an absolute path, which terminals
+//! insert when a file is dropped on them. The model is told about them as for `-f`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use super::{Edit, Session, random_cell_id};
 use crate::agent::facts::{self, Language, glob};
 use crate::kernel::Sandbox;
 
-/// Files of one question.
+/// Maximum files of one question.
 const MOST: usize = 70;
 
 impl Session {
-    /// What the model is told about the files in the question `text`, and what the person is: those that code cannot read.
+    /// Tells the model about the files in the question `text`, and the person about those that code cannot read.
     pub(super) fn tell_of_files(&mut self, text: &str) {
-        // What is here says nothing about a kernel elsewhere.
+        // Files here say nothing about a kernel elsewhere.
         if self.options.kernel.gateway.is_some() || self.options.kernel.existing.is_some() {
             return;
         }
@@ -66,7 +66,7 @@ impl Session {
         let Sandbox::Confined(confinement) = &self.options.kernel.sandbox else {
             return true;
         };
-        // A link of code's making names nothing outside.
+        // A link that code created must not name a file outside.
         let Ok(real) = path.canonicalize() else {
             return false;
         };
@@ -80,7 +80,7 @@ impl Session {
     }
 }
 
-/// What stands behind at signs that begin a word.
+/// The names after at signs that begin a word.
 fn named(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut before = ' ';
@@ -100,7 +100,7 @@ fn named(text: &str) -> Vec<String> {
                 .unwrap_or_default()
                 .trim_end_matches('.'),
         };
-        // A question mark ends a question more often than it stands for a letter.
+        // A question mark more often ends a question than it is a wildcard.
         if !name.is_empty() && !found.iter().any(|it| it == name) {
             found.push(name.to_owned());
         }
@@ -108,7 +108,7 @@ fn named(text: &str) -> Vec<String> {
     found
 }
 
-/// Whole paths: in quotes, or with a backslash before each blank.
+/// Absolute paths: in quotes, or with a backslash before each blank.
 fn dropped(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut rest = text;

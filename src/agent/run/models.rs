@@ -1,7 +1,7 @@
-//! Another model in the middle of a session.
+//! Switches the model in the middle of a session.
 //!
-//! The conversation stays what it is; from the next prompt on it is rendered by the new model's rules (what it sees, how
-//! much of outputs it gets). While the model is being opened the session goes on; a question waits for it.
+//! The conversation is unchanged; from the next prompt on, it is rendered by the new model's rules (whether it accepts
+//! pictures, how much output it gets). While the model is being opened the session continues; a question waits for it.
 
 use tokio::sync::mpsc;
 
@@ -14,11 +14,11 @@ use crate::agent::stream::handle::Request;
 pub(super) struct Switch {
     name: String,
     opening: Opening,
-    /// A question that waits for it, and how its turn begins.
+    /// A question that waits for it, and the input that begins its turn.
     question: Option<(String, Input)>,
 }
 
-/// What became of it; waits for ever if there is none.
+/// The opened model, or why it failed; never resolves if none is being opened.
 pub(super) async fn next_opened(switch: Option<&mut Switch>) -> Result<ModelSetup, String> {
     match switch {
         Some(switch) => switch.opening.as_mut().await,
@@ -46,7 +46,7 @@ impl Session {
         self.unchanged(name, refusal.to_owned());
     }
 
-    /// Whether the question was taken to wait for the model that is being opened.
+    /// Takes a question that must wait for the model that is being opened. Returns whether it was taken.
     pub(super) fn waits_for_model(&mut self, text: &str, input: &Input) -> bool {
         match &mut self.asking.switch {
             Some(Switch { question, .. }) if question.is_none() => {
@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// The model that was asked for is there, or not. Returns whether the session is to end.
+    /// Handles the requested model or its failure. Returns whether the session must end.
     pub(super) async fn opened(
         &mut self,
         opened: Result<ModelSetup, String>,
@@ -76,7 +76,7 @@ impl Session {
         }
     }
 
-    /// The person does not want to wait for it any more. Whether there was one.
+    /// The person stops waiting for it. Returns whether one was being opened.
     pub(super) fn give_up_model(&mut self) -> bool {
         let Some(Switch { name, .. }) = self.asking.switch.take() else {
             return false;

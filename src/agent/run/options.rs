@@ -1,4 +1,4 @@
-//! What a session is started with.
+//! The options of a session.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,74 +20,74 @@ use crate::kernel::{LaunchOptions, Redactor};
 use crate::llm::types::Provider;
 use crate::session::{OutputLimits, Transcript};
 
-/// What a session needs.
+/// The options of a session.
 pub struct AgentOptions {
     /// The model; `None` if only the person runs code.
     pub provider: Option<Arc<dyn Provider>>,
-    /// Who knows other models; `None` if this one stays.
+    /// Opens other models; `None` if this one is fixed.
     pub models: Option<Arc<dyn Models>>,
-    /// The system prompt; changes only with the model.
+    /// The system prompt; it only changes with the model.
     pub system: String,
-    /// What of it is the person's or the project's, by name.
+    /// The names of the parts of it that come from the person or the project.
     pub instructions: Vec<String>,
-    /// Facts about the workspace, said to the model before the first question.
+    /// Facts about the workspace, for the model before the first question.
     pub facts: Option<String>,
-    /// Files of which the kernel is asked once it is there, before the first question.
+    /// Files that the kernel is asked about once it is ready, before the first question.
     pub unread: Vec<UnreadFile>,
-    /// What it is told before that: what was done in an earlier session.
+    /// Text for the model before these facts: what was done in an earlier session.
     pub before: Option<String>,
-    /// Whether the model is helped where it forgets.
+    /// Whether the model is reminded of what it forgets.
     pub coaching: Coaching,
     /// The main kernel.
     pub kernel: LaunchOptions,
-    /// Kernels for other languages, each of its own.
+    /// Kernels for other languages, one each.
     pub others: Vec<LaunchOptions>,
-    /// Where the notebook is kept; its directory exists.
+    /// The path of the notebook; its directory exists.
     pub notebook: PathBuf,
-    /// Directories that are not the workspace's even where they lie in it: other sessions are in them.
+    /// Directories that do not count as workspace even inside it: they contain other sessions.
     pub own_dirs: Vec<PathBuf>,
-    /// The conversation that goes on, as `notebook` has it; `None` for a new one, and where `opened` has it.
+    /// The conversation to continue, from `notebook`; `None` for a new one, and if `opened` contains it.
     pub transcript: Option<Transcript>,
-    /// The session on disk, new or as it was; without it only the notebook is kept.
+    /// The session on disk, new or resumed; without it only the notebook is stored.
     pub opened: Option<Opened>,
-    /// What code may do, in words for a person.
+    /// What code may do, as text for a person.
     pub confinement: String,
-    /// When to ask, where no rule says.
+    /// When to ask, unless a rule applies.
     pub approval: Approval,
-    /// What is allowed, asked about or forbidden, whatever is asked otherwise.
+    /// Rules that allow, ask about or forbid code, overriding the approval mode.
     pub rules: Vec<Rule>,
-    /// Whether code that a client runs is judged by the rules that forbid: it comes from a program, not from the person.
+    /// Whether `forbid` rules also apply to clients' code: it comes from a program, not from the person.
     pub judges_clients: bool,
-    /// Requests to the model in one turn.
+    /// Limit of model requests per turn.
     pub max_steps: u32,
-    /// Whether the model is asked for questions that could follow, when a turn has ended.
+    /// Whether the model is asked for follow-up questions at the end of a turn.
     pub follow_ups: bool,
-    /// What may be spent.
+    /// The spending limits.
     pub budgets: Budgets,
-    /// What happens when one of these limits is reached.
+    /// What happens when such a limit is reached.
     pub at_limit: AtLimit,
-    /// How long a cell may run.
+    /// Time limit of a cell.
     pub cell_timeout: Option<Duration>,
     /// Who answers `input()`.
     pub stdin: StdinPolicy,
-    /// What SQL has in the Python kernel; `None` where the model is offered none.
+    /// The SQL settings of the Python kernel; `None` if the model is not offered SQL.
     pub sql: Option<SqlOptions>,
-    /// What is done where code lacks a module; nothing without.
+    /// How missing modules are installed; `None`: not at all.
     pub installs: Option<Installs>,
-    /// Bytes of a cell's text outputs that the model gets.
+    /// How many bytes of a cell's text outputs the model gets.
     pub output_budget: usize,
-    /// What is kept of outputs.
+    /// How much of outputs is stored.
     pub limits: OutputLimits,
-    /// Sampling temperature, if it is to be set.
+    /// Sampling temperature, if set.
     pub temperature: Option<f64>,
-    /// What is remembered so that turns can be taken back; `None` is nothing.
+    /// What is stored so that turns can be undone; `None`: nothing.
     pub undo: Option<UndoOptions>,
-    /// Whether a spare kernel stands ready, so that a restart costs nothing but the memory.
+    /// Whether a spare kernel is ready, so that a restart costs only memory.
     pub spare: bool,
-    /// Takes secrets out of outputs, and out of what a model is told.
+    /// Redacts secrets from outputs, and from what a model is told.
     pub redactor: Redactor,
-    /// What calls of tools from code go by; `None` where there are no tools.
+    /// The state for tool calls from code; `None` if there are no tools.
     pub tool_calls: Option<ToolCalls>,
-    /// Where it is written down who decided what, and what ran; `None` is nowhere.
+    /// Where decisions and executed code are logged; `None`: nowhere.
     pub audit: Option<AuditOptions>,
 }

@@ -1,7 +1,7 @@
-//! Large outputs on their way to files ([`OutputFolder`]): they are written where blocking is fine, in batches and in order.
+//! Writes large outputs to files ([`OutputFolder`]): in batches, in order, on a thread that may block.
 //!
-//! Invariants: at most [`BATCH`] bytes wait beside the output that came last; a cell that passes its limits learns where
-//! its files are at once, and all of them are written when it is over.
+//! Invariants: at most [`BATCH`] bytes wait, plus the latest output. When a cell exceeds its limits, the paths of its
+//! files are known at once; when it ends, all of them have been written.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,20 +12,20 @@ use crate::kernel::OutputEvent;
 use crate::session::limits::Whole;
 use crate::session::outputs::Outputs;
 
-/// Bytes that are written at once.
+/// Bytes written at once.
 const BATCH: usize = 256 << 10;
 
-/// The files of a session's large outputs, and what waits for them.
+/// The files of a session's large outputs, and pending writes.
 pub(super) struct OutputFiles {
-    /// Elsewhere while it writes.
+    /// `None` while a write is running.
     folder: Option<OutputFolder>,
     waiting: Vec<Work>,
     bytes: usize,
-    /// Where the outputs of cells with files are.
+    /// The files of cells that have some.
     wholes: HashMap<String, Whole>,
 }
 
-/// What is to be done with the files of a cell.
+/// Pending work for the files of a cell.
 struct Work {
     cell: String,
     what: What,
@@ -35,7 +35,7 @@ enum What {
     Take {
         event: OutputEvent,
         is_cut: bool,
-        /// All outputs so far, if they are over their limits and there are no files of them.
+        /// All outputs so far, if they exceed their limits and have no files yet.
         over: Option<Box<Outputs>>,
     },
     Close,
@@ -55,18 +55,18 @@ impl OutputFiles {
         self.folder.as_ref().is_none_or(OutputFolder::is_none)
     }
 
-    /// Whether an output changes files.
+    /// Whether an output affects files.
     pub(super) fn concerns(&self, cell: &str, is_over: bool, event: &OutputEvent) -> bool {
         is_over
             || self.wholes.contains_key(cell)
             || (matches!(event, OutputEvent::Update { .. }) && !self.wholes.is_empty())
     }
 
-    /// Notes an output of `cell`. Whether it is to be written now.
+    /// Queues an output of `cell`. Returns whether to write now.
     fn push(&mut self, cell: &str, outputs: &Outputs, is_over: bool, event: &OutputEvent) -> bool {
         let is_cut = outputs.is_cut();
         if !is_cut {
-            // It was cleared.
+            // The output was cleared.
             self.wholes.remove(cell);
         }
         let begins = is_over && !self.wholes.contains_key(cell);
@@ -82,7 +82,7 @@ impl OutputFiles {
         begins || self.bytes >= BATCH
     }
 
-    /// Writes what waits. What a person is to be told of it, and the cells whose outputs are elsewhere than before.
+    /// Writes what is queued. Returns notices for a person, and the cells whose output files moved.
     async fn write(&mut self) -> (Vec<String>, Vec<String>) {
         let work = std::mem::take(&mut self.waiting);
         self.bytes = 0;
@@ -107,7 +107,7 @@ impl OutputFiles {
             }
             (folder, wholes, trouble)
         });
-        // A panic has been logged; nothing more goes to files then.
+        // The panic has been logged; from then on nothing is written to files.
         let Ok((folder, wholes, trouble)) = written.await else {
             return (Vec::new(), Vec::new());
         };
@@ -128,7 +128,7 @@ impl OutputFiles {
     }
 }
 
-/// What an output is worth in a batch.
+/// The size of an output in a batch.
 fn bytes(event: &OutputEvent) -> usize {
     const FEW: usize = 1 << 10;
     let bundle = |data: &MimeBundle| -> usize {
@@ -146,7 +146,7 @@ fn bytes(event: &OutputEvent) -> usize {
 }
 
 impl Session {
-    /// Brings the outputs of a cell under their limits after `output` came; what does not fit goes to files first.
+    /// Cuts the outputs of a cell to their limits after `output` came; excess output is written to files first.
     pub(super) async fn cut(&mut self, cell: &str, is_over: bool, output: &OutputEvent) {
         if !self.cells.output_files.concerns(cell, is_over, output) {
             return;
@@ -185,7 +185,7 @@ impl Session {
         }
     }
 
-    /// Writes what waits for files.
+    /// Writes the queued output.
     pub(super) async fn write_outputs(&mut self) {
         let (trouble, moved) = self.cells.output_files.write().await;
         for cell in moved {
@@ -198,7 +198,7 @@ impl Session {
         }
     }
 
-    /// A cell is over: all of its output is in its files.
+    /// A cell has ended: completes its files.
     pub(super) async fn close_files(&mut self, cell: &str) {
         if self.cells.output_files.wholes.contains_key(cell) {
             self.cells.output_files.waiting.push(Work {

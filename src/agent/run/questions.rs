@@ -1,4 +1,4 @@
-//! What a person says to the model: a question, one that wants a plan first, and whether a turn goes on.
+//! The person's messages to the model: a question, one that wants a plan first, and whether a turn continues.
 
 use tokio::sync::mpsc;
 
@@ -7,12 +7,12 @@ use super::{Edit, Input, Session, State, TurnEnd, random_cell_id};
 use crate::agent::stream::handle::Request;
 use crate::llm::types::ToolChoice;
 
-/// What a person is told who has typed a secret.
+/// The notice for a person who typed a secret.
 const SECRET_ASKED: &str = "what looks like a secret in your question is not sent to the model";
 
 impl Session {
-    /// A turn begins with these words, as `input` says, at once or when the model is there. Returns whether the session is
-    /// to end.
+    /// Begins a turn with this text and `input`, at once or when the model is ready. Returns whether the session must
+    /// end.
     pub(super) async fn ask(
         &mut self,
         text: String,
@@ -47,7 +47,7 @@ impl Session {
         false
     }
 
-    /// A turn that waits at a limit or with its plan goes on, perhaps with words of the person, or does not.
+    /// Continues a turn that waits at a limit or with its plan, perhaps with a text from the person, or ends it.
     pub(super) async fn go_on(&mut self, go_on: bool, words: Option<String>) {
         self.asking.guard.goes_on();
         self.said_to_go_on(go_on);

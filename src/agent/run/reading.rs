@@ -1,4 +1,4 @@
-//! What needs no kernel and no approval: the model reads more of an output; and pictures become files.
+//! Work that needs no kernel and no approval: lets the model read more of an output, and saves pictures as files.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::session::visual::Visual;
 use crate::session::{Cell, CellKind};
 
 impl Session {
-    /// Whether the model gets the tool `read_output`: a small one has enough to do with one tool, and some call none.
+    /// Whether the model gets the tool `read_output`: a small model has enough to do with one tool, and some models
+    /// call none.
     pub(super) fn reads(&self) -> bool {
         let provider = self.options.provider.as_ref();
         let calls = provider.is_none_or(|provider| provider.info().tools != Some(false));
@@ -19,7 +20,7 @@ impl Session {
 
     /// Answers a call of `read_output`.
     pub(super) async fn read_output(&mut self, step: u32, call: PartialCall) {
-        // As much as the outputs of a cell may have: what is asked for is worth that.
+        // As much as a cell's outputs may have: the requested part is worth that.
         let limit = self.text_budget();
         let asked = reading::parse(&call.arguments);
         let found = asked.and_then(|asked| {
@@ -48,7 +49,7 @@ impl Session {
         });
     }
 
-    /// Writes the pictures of a cell that has ended, and has them looked at for the model: decoding takes its time.
+    /// Saves the pictures of an ended cell, and prepares them for the model in the background: decoding takes time.
     pub(super) async fn save_pictures(&mut self, cell: &str) {
         let Some(Cell {
             kind: CellKind::Code(code),
@@ -64,7 +65,7 @@ impl Session {
             .iter()
             .filter_map(|output| {
                 let data = output.data()?;
-                // What is broken keeps its place among the others.
+                // A broken picture keeps its place among the others.
                 let (extension, bytes) = Visual::of(data)?.file(data).unwrap_or_default();
                 Some((extension, bytes, plots.files_of(data)))
             })
@@ -84,7 +85,7 @@ impl Session {
                     }
                     let written = files.write(extension, bytes)?;
                     for (extension, bytes) in beside {
-                        // The picture is there without them.
+                        // The picture was saved without them.
                         let _ = files.write_beside(&written, extension, bytes);
                     }
                     Ok::<_, std::io::Error>(written)
@@ -113,7 +114,7 @@ impl Session {
         }
     }
 
-    /// The preparer of a model that sees.
+    /// The picture preparer of a model that accepts pictures.
     pub(super) fn preparer_of(
         options: &super::AgentOptions,
     ) -> Option<Arc<crate::session::summarize::ImagePreparer>> {

@@ -1,8 +1,8 @@
-//! Secrets of the person's that code prints: taken out before anything else sees the output, so that transcript, notebook,
-//! files and screens have none of them.
+//! Redacts the person's secrets in outputs before anything else sees them, so that transcript, notebook, files and
+//! screens contain none.
 //!
-//! Only values that are known are taken out here; what merely has the form of a secret stays, for outputs are the
-//! person's. Models and logs get neither.
+//! Only known values are redacted here. Text that merely looks like a secret stays, because outputs belong to the
+//! person; models and logs get neither.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::jupyter::mime::{MimeBundle, is_base64_image};
 use crate::kernel::Redactor;
 
 impl Session {
-    /// An output as it may be seen; `None` if all of it waits for what comes next.
+    /// The redacted output; `None` if all of it waits for what follows.
     pub(super) fn redacted(&mut self, cell: &str, output: OutputEvent) -> Option<OutputEvent> {
         let redactor = &self.options.redactor;
         if redactor.is_empty() {
@@ -77,7 +77,7 @@ impl Session {
         })
     }
 
-    /// The cell has ended: what was held back of its text is no secret.
+    /// The cell has ended: the held-back text is no secret.
     pub(super) async fn let_go(&mut self, cell: &str) {
         for (name, mut stream) in std::mem::take(&mut self.cells.streams) {
             let text = stream.end();
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// An edit as it may be kept. Words of a person and of the model are theirs.
+    /// The redacted edit, for storage. Text of a person and of the model is not changed.
     pub(super) fn redacted_edit(&self, mut edit: Edit) -> Edit {
         let redactor = &self.options.redactor;
         match &mut edit {

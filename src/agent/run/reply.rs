@@ -1,4 +1,4 @@
-//! A complete reply of the model: its calls become cells; a small model's words and cells are looked at first.
+//! Handles a complete reply of the model: its calls become cells; a small model's text and cells are checked first.
 
 use super::{
     Author, Coaching, CodeStatus, Edit, Input, Novelty, Sampling, Session, ToolChoice, guidance,
@@ -9,7 +9,7 @@ use crate::agent::turn::Call;
 use crate::session::context::READ_OUTPUT;
 
 impl Session {
-    /// More words of the model.
+    /// Adds text of the model.
     pub(super) fn say(&mut self, cell: String, step: u32, text: String) {
         self.edit(Edit::AppendText { cell, step, text });
     }
@@ -17,7 +17,7 @@ impl Session {
     /// Turns the calls of a complete reply into cells.
     pub(super) async fn replied(&mut self, mut sampling: Sampling) {
         if self.options.coaching == Coaching::Small {
-            // Said in one piece, once it was checked.
+            // Sent in one piece, after it was checked.
             sampling.later.clear();
         }
         let nudge = self.check_answer(&sampling);
@@ -56,7 +56,7 @@ impl Session {
                     (String::new(), None, raw, Some(reason))
                 }
             };
-            // What comes after a cell that could not be read may need what it was to do.
+            // Later cells may depend on a cell that could not be parsed.
             let reason = reason.or_else(|| {
                 broken.then(|| "the code before it in the same reply was not run".to_owned())
             });
@@ -107,7 +107,7 @@ impl Session {
         .await;
     }
 
-    /// Words that came after at most so many calls become cells, where the model wrote them.
+    /// Text that came after at most this many calls becomes cells, in the model's order.
     pub(super) fn keep_later_words(&mut self, sampling: &mut Sampling, calls: usize) {
         let step = sampling.step;
         for words in sampling.later.extract_if(.., |words| words.calls <= calls) {
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// What an answer of a small model lacks.
+    /// What is missing from an answer of a small model.
     fn check_answer(&mut self, sampling: &Sampling) -> Option<String> {
         if self.options.coaching == Coaching::Off || !sampling.calls.is_empty() {
             return None;
@@ -137,7 +137,7 @@ impl Session {
         Some(nudge.words)
     }
 
-    /// A cell of a small model: mended where it was torn, and not run when it ran before.
+    /// Checks a cell of a small model: repairs damaged code, and rejects code that has already run.
     fn look_at(&mut self, code: String) -> (String, Option<String>) {
         if self.options.coaching == Coaching::Off {
             return (code, None);
@@ -162,7 +162,7 @@ impl Session {
     }
 }
 
-/// What happened: the rest says what the model is to do about it.
+/// What happened, without the instructions to the model that follow.
 fn first_sentence(reason: &str) -> &str {
     reason.split_once(". ").map_or(reason, |(what, _)| what)
 }

@@ -1,4 +1,4 @@
-//! Commands from clients: which are accepted, and who answered what.
+//! Handles clients' commands: which are accepted, and who answered which question.
 
 use tokio::sync::mpsc;
 
@@ -9,11 +9,11 @@ use crate::agent::stream::handle::{Joining, Request};
 use crate::agent::stream::snapshot::{TurnPhase, Writing};
 use crate::agent::stream::{PendingRequest, Rejection, SessionState, Snapshot, VERSION};
 
-/// Stands for the question whether a turn goes on, which is about no cell.
+/// The key of the question whether a turn continues, which is not about a cell.
 const CONTINUE: &str = "continue";
 
 impl Session {
-    /// Answers a request and carries it out if it is accepted. Returns whether the session is to end.
+    /// Answers a request, and carries it out if it is accepted. Returns whether the session must end.
     pub(super) async fn take_request(
         &mut self,
         request: Request,
@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// Whether a command fits what the session is doing.
+    /// Whether a command is valid in the session's current state.
     fn check(&self, command: &Command) -> Result<(), Rejection> {
         let is_idle = self.turn.state == State::Idle;
         match command {
@@ -45,7 +45,7 @@ impl Session {
                     Ok(())
                 }
             }
-            // While code of the model waits for a person, they may look at something first.
+            // While the model's code waits for a person, they may first run something to check.
             Command::Run { .. } if matches!(self.turn.state, State::Deciding(_)) => Ok(()),
             Command::Submit { .. }
             | Command::Plan { .. }
@@ -86,7 +86,7 @@ impl Session {
         }
     }
 
-    /// Whether an answer to this question comes in time.
+    /// Whether an answer to this question is still expected.
     fn waiting(&self, waits: bool, question: &str) -> Result<(), Rejection> {
         if waits {
             return Ok(());
@@ -94,7 +94,7 @@ impl Session {
         Err(self.subscribers.too_late(question))
     }
 
-    /// Everybody sees who decided about a cell.
+    /// Tells everyone who decided about a cell.
     pub(super) fn decided(&mut self, cell: &str, decision: &Decision) {
         let by = self.subscribers.resolved_by(cell);
         self.publish(EventKind::ApprovalResolved {
@@ -104,25 +104,25 @@ impl Session {
         });
     }
 
-    /// Everybody sees when a person is asked from now on.
+    /// Tells everyone the new approval mode.
     pub(super) fn tell_approval(&mut self) {
         let approval = self.turn.approval();
         let by = self.subscribers.by();
         self.publish(EventKind::ApprovalChanged { approval, by });
     }
 
-    /// Everybody sees who said whether a turn goes on.
+    /// Tells everyone who decided whether a turn continues.
     pub(super) fn said_to_go_on(&mut self, go_on: bool) {
         let by = self.subscribers.resolved_by(CONTINUE);
         self.publish(EventKind::ContinueResolved { go_on, by });
     }
 
-    /// A client joins: it gets everything as it is now, and every item from then on.
+    /// A client joins: it gets the current state, and every item from then on.
     pub(super) fn join(&mut self, joining: Joining) {
         let joining = match joining {
             Joining::Snapshot(joining) => joining,
             Joining::Status(asking) => {
-                // One that has gone needs none.
+                // A client that is gone needs none.
                 let _ = asking.send(self.status());
                 return;
             }
@@ -137,7 +137,7 @@ impl Session {
             transcript: self.transcript.snapshot().collect(),
             state: self.state(),
         };
-        // One that has gone needs none.
+        // A client that is gone needs none.
         let _ = joining.send(snapshot);
     }
 

@@ -1,4 +1,4 @@
-//! Runs the cells of a session again in a new kernel: what is left where variables were not kept.
+//! Runs a session's cells again in a new kernel: the last resort if variables were not stored.
 
 use tokio::sync::mpsc;
 
@@ -9,14 +9,14 @@ use crate::agent::stream::handle::Request;
 use crate::kernel::{Kernel, KernelError};
 use crate::session::{Cell, CellKind};
 
-/// How a replay ended.
+/// The result of a replay.
 pub(super) enum Replayed {
     All,
-    /// Not all of it, in words.
+    /// It was incomplete, for this reason.
     Part(String),
     /// It was interrupted before anything happened.
     Stopped,
-    /// The session is to end.
+    /// The session must end.
     Ending,
 }
 
@@ -43,7 +43,7 @@ impl Session {
         for (index, (cell, source)) in sources.into_iter().enumerate() {
             let number = index + 1;
             self.notice(&format!("running cell {number} of {all} again"));
-            // It was decided on before: nobody waits until this is written.
+            // It was approved before, so nothing waits for this log entry.
             self.approve(&cell, Grounds::Undo, None);
             let options = ExecuteOptions {
                 timeout: self.options.cell_timeout,
@@ -68,7 +68,7 @@ impl Session {
                 return Ok(stopped);
             }
             match verdict {
-                // It may have failed the first time as well.
+                // It may have failed the first time, too.
                 Verdict::Ok | Verdict::Error { .. } => {}
                 Verdict::Interrupted => return Ok(part("it was stopped")),
                 Verdict::TimedOut => return Ok(part("a cell took too long")),

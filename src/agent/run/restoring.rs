@@ -1,8 +1,8 @@
-//! What a resumed session has in its kernels: all of it if the kernel was kept, nothing if not, or what running the
-//! code again gives.
+//! Restores the kernels of a resumed session: they have everything if they were kept, otherwise nothing, or what
+//! running the code again produces.
 //!
-//! A replay runs the session's code in order, in the kernels it ran in, without changing the transcript; each cell's
-//! outputs are compared with those that are recorded. Then the model is told in a note which variables there are.
+//! A replay runs the session's code in order, in the original kernels, without changing the transcript. Each cell's
+//! outputs are compared with the recorded ones. Then a note tells the model which variables exist.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -19,33 +19,33 @@ use crate::kernel::{ExecutionEvent, Extent, Variable};
 use crate::session::check::{self, CheckOptions, Difference};
 use crate::session::{CellKind, CellStatus, CodeStatus, Outputs};
 
-/// Stands for the question whether code runs again, which is about no cell.
+/// The key of the question whether code runs again, which is not about a cell.
 pub(super) const RESTORE: &str = "restore";
-/// Commands that wait until it is known how the session goes on.
+/// How many commands may wait until the session is restored.
 pub(super) const HELD: usize = 16;
-/// Bytes of a text in which a difference is shown.
+/// How many bytes of a text show a difference.
 const SHOWN: usize = 60;
-/// Variables that the model is told by name.
+/// How many variables the model is told by name.
 const TOLD: usize = 60;
 
-/// How far a resumed session has come.
+/// The progress of a resumed session.
 pub(super) enum Restoring {
-    /// It is not known yet whether the kernel still has everything.
+    /// Whether the kernel still has everything is not known yet.
     Waiting,
-    /// It has nothing: somebody has to say whether the code runs again.
+    /// It has nothing: someone must decide whether the code runs again.
     Asked,
-    /// It runs again.
+    /// The code is running again.
     Replaying(Box<Replay>),
 }
 
-/// How a session is resumed, and what waits for that.
+/// How a session is resumed, and what waits for it.
 pub(super) struct Resuming {
-    /// Until the session is as it will be.
+    /// `None` once the session is restored.
     pub(super) restoring: Option<Restoring>,
-    /// When to say that its kernel is busy.
+    /// When to report that its kernel is busy.
     pub(super) busy_at: Option<Instant>,
     pub(super) held: VecDeque<Wanted>,
-    /// Whether code may do more than when the session began: what ran then is judged before it runs again.
+    /// Whether code has more permissions than when the session began: earlier code is judged again before a replay.
     pub(super) is_widened: bool,
 }
 
@@ -63,7 +63,7 @@ impl Resuming {
     }
 }
 
-/// Code that runs again.
+/// A running replay.
 pub(super) struct Replay {
     left: VecDeque<Step>,
     running: Option<(Step, CellRun, Outputs)>,
@@ -71,17 +71,17 @@ pub(super) struct Replay {
     of: usize,
     differing: usize,
     stopped: bool,
-    /// The client that wants it.
+    /// The client that requested it.
     by: String,
 }
 
 /// One cell.
 struct Step {
     cell: String,
-    /// Which kernel.
+    /// The index of its kernel.
     kernel: usize,
     source: String,
-    /// Whether it was told that it runs again.
+    /// Whether its repeated run was logged as approved.
     approved: bool,
 }
 
@@ -97,12 +97,12 @@ pub(super) async fn next_replayed(restoring: Option<&mut Restoring>) -> Option<E
 }
 
 impl Session {
-    /// Whether questions and code have to wait. What waits is kept.
+    /// Holds a question or code that must wait, and returns anything else.
     pub(super) async fn hold(&mut self, wanted: Wanted) -> Option<Wanted> {
         match &self.resuming.restoring {
             None => Some(wanted),
             Some(Restoring::Asked) => {
-                // Who continues without an answer wants no replay.
+                // A client that continues without an answer wants no replay.
                 self.begin_fresh().await;
                 Some(wanted)
             }
@@ -118,7 +118,7 @@ impl Session {
         self.steps_to_replay().len()
     }
 
-    /// The main kernel of a resumed session is there. `adopted` if it is the one that the session had.
+    /// The main kernel of a resumed session is ready. `adopted`: it is the session's previous kernel.
     pub(super) async fn kernel_is_back(&mut self, adopted: bool) {
         if !matches!(self.resuming.restoring, Some(Restoring::Waiting)) {
             return;
@@ -137,7 +137,7 @@ impl Session {
             let words = "The session continues in the same kernel, with its memory.";
             self.restored(RestoredBy::Kernel, words, (0, 0)).await;
         } else if cells == 0 || !self.resuming.held.is_empty() {
-            // Nothing to run again, or somebody who goes on without being asked.
+            // Nothing to run again, or the client continues without being asked.
             self.begin_fresh().await;
         } else {
             self.resuming.restoring = Some(Restoring::Asked);
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// How the session is to go on.
+    /// Applies the decision whether to replay.
     pub(super) async fn restore(&mut self, replay: bool) {
         let by = self.subscribers.resolved_by(RESTORE);
         if !replay {
@@ -179,7 +179,7 @@ impl Session {
         replay.left.clear();
         let kernel = replay.running.as_ref().map(|(step, ..)| step.kernel);
         match kernel.and_then(|kernel| self.kernels.ready(kernel)) {
-            // A kernel that is gone finishes its execution, which tells.
+            // A kernel that is gone ends its execution, which reports it.
             Some(kernel) => {
                 let _ = kernel.interrupt().await;
             }
@@ -188,7 +188,7 @@ impl Session {
         true
     }
 
-    /// A kernel is there, or is not to be had: the cell that waits for it goes on.
+    /// A kernel is ready or has failed: continues the cell that waits for it.
     pub(super) async fn replay_goes_on(&mut self) {
         if let Some(Restoring::Replaying(replay)) = &self.resuming.restoring
             && replay.running.is_none()
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// The cells that ran to an end of their own. What was interrupted would only have to be interrupted again.
+    /// The cells that ran to their own end. An interrupted cell would only have to be interrupted again.
     fn steps_to_replay(&self) -> VecDeque<Step> {
         let ran = |status: &CodeStatus| {
             matches!(
@@ -236,7 +236,7 @@ impl Session {
                     self.tell_replayed(&step, CellStatus::NotRun, vec![why]);
                     continue;
                 }
-                // It is told when it is there.
+                // It continues when the kernel is ready.
                 Some(_) | None => {
                     replay.left.push_front(step);
                     return;
@@ -250,7 +250,7 @@ impl Session {
                 self.approve(&step.cell, Grounds::Replay, Some(by));
             }
             if !self.is_audited() {
-                // It goes on when that is written.
+                // It continues when that is written.
                 if let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring {
                     replay.left.push_front(step);
                 }
@@ -278,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Something came of the cell that runs again.
+    /// Handles an event of the cell that runs again.
     pub(super) async fn replayed(&mut self, event: Option<ExecutionEvent>) {
         let Some(Restoring::Replaying(replay)) = &mut self.resuming.restoring else {
             return;
@@ -323,7 +323,7 @@ impl Session {
         }
     }
 
-    /// In what the cell's outputs are not what they were, in words.
+    /// How the cell's outputs differ from the recorded ones, as text.
     fn compare(&self, cell: &str, outputs: Outputs, verdict: &Verdict) -> Vec<String> {
         let Some(code) = self.transcript.code(cell) else {
             return Vec::new();
@@ -392,17 +392,17 @@ impl Session {
         self.restored(RestoredBy::Nothing, words, (0, 0)).await;
     }
 
-    /// It is settled how the session goes on: the model is told, and what waited can be done.
+    /// The session is restored: tells the model, and releases what waited.
     async fn restored(&mut self, by: RestoredBy, words: &str, counts: (usize, usize)) {
         self.resuming.restoring = None;
         if let Some(past) = &mut self.undo_history
             && by != RestoredBy::Nothing
         {
-            // What has run in the kernel was before the first point.
+            // Everything that ran in the kernel was before the first point.
             past.now = None;
         }
         let variables = match self.kernels.ready(MAIN).cloned() {
-            // A kernel that cannot say, or is busy, is no reason to wait or to fail.
+            // A kernel that is busy or cannot answer must not delay this or make it fail.
             Some(kernel) if by != RestoredBy::Nothing => kernel.variables().await.ok(),
             _ => None,
         };
@@ -430,7 +430,7 @@ impl Session {
     }
 }
 
-/// The variables of a kernel, a line each.
+/// The variables of a kernel, one per line.
 fn inventory(variables: &[Variable]) -> String {
     if variables.is_empty() {
         return "There are no variables in it.".to_owned();

@@ -1,4 +1,4 @@
-//! The cell that runs.
+//! The running cell.
 
 use super::InputRequest;
 use crate::agent::cell_run::CellRun;
@@ -8,13 +8,13 @@ use crate::kernel::ExecutionEvent;
 pub(super) struct Running {
     pub(super) cell: String,
     pub(super) execution: Option<CellRun>,
-    /// The line it waits for.
+    /// Its pending input request.
     pub(super) input: Option<InputRequest>,
-    /// Lines that the model gave it.
+    /// How many lines the model has given it.
     pub(super) answers: u32,
 }
 
-/// What the running cell does next.
+/// The next event of the running cell.
 pub(super) async fn next_execution_event(running: Option<&mut Running>) -> Option<ExecutionEvent> {
     match running {
         Some(Running {

@@ -1,10 +1,10 @@
-//! The model's reply while it streams: shown as it comes, and what is kept of one that breaks off.
+//! The model's reply while it streams: shows it as it arrives, and stores the text of a reply that breaks off.
 
 use super::{Coaching, Edit, EventKind, Input, Sampling, Session, random_cell_id};
 use crate::agent::sampling::{Ended, Progress};
 use crate::llm::types::{Delta, ProviderError, Retrying};
 
-/// The next piece of the reply; waits for ever if there is none.
+/// The next piece of the reply; never resolves if there is none.
 pub(super) async fn next_delta(
     sampling: Option<&mut Sampling>,
 ) -> Option<Result<Delta, ProviderError>> {
@@ -22,7 +22,7 @@ impl Session {
         };
         match delta {
             Some(Ok(delta)) => match sampling.take(delta, &mut random_cell_id) {
-                // A small model's answer is checked before anybody sees it.
+                // A small model's answer is checked before anyone sees it.
                 Progress::Text(_) | Progress::LaterText { .. }
                     if self.options.coaching == Coaching::Small => {}
                 Progress::LaterText { cell, text } => {
@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// The reply is asked for again. What was shown of it stays for the person; the model does not get it.
+    /// The reply is requested again. Its text so far stays visible to the person; the model does not get it.
     fn asked_again(&mut self, why: &Retrying, cell: Option<String>) {
         if let Some(cell) = &cell {
             self.edit(Edit::CutOff {
@@ -109,7 +109,7 @@ impl Session {
         });
     }
 
-    /// Ends the reply that is streaming; what was said of it is kept with a mark.
+    /// Ends the streaming reply; its text is stored with a mark.
     pub(super) fn break_off(&mut self, how: &str) {
         let Some(mut sampling) = self.asking.sampling.take() else {
             return;

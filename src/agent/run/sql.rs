@@ -1,4 +1,4 @@
-//! SQL cells of a session: the kernel learns them before the first, and the notebook says how they run elsewhere.
+//! SQL cells of a session: sets the kernel up before the first one, and makes the notebook runnable elsewhere.
 
 use super::{Author, Coaching, Edit, Session, Verdict, now, random_cell_id};
 use crate::agent::tools::{self, SqlOffer};
@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::session::{CellKind, CodeStatus, sql};
 
 impl Session {
-    /// Whether the model may write SQL. A small one gets no choice.
+    /// Whether the model may write SQL. A small model gets no choice.
     pub(super) fn sql_offer(&self) -> SqlOffer {
         let has_python = tools::find_language("python", &self.offers()).is_some();
         if self.options.sql.is_some() && has_python && self.options.coaching == Coaching::Off {
@@ -16,7 +16,7 @@ impl Session {
         }
     }
 
-    /// Code of a person in SQL as a cell of the Python kernel.
+    /// The person's SQL as a cell of the Python kernel.
     pub(super) fn sql_of_person<'a>(
         &self,
         code: String,
@@ -29,8 +29,8 @@ impl Session {
         (code, language)
     }
 
-    /// Before the first SQL cell stands what lets a notebook run it anywhere. Our own kernel has more than that, so it does
-    /// not run here.
+    /// Inserts a cell before the first SQL cell that lets any notebook program run SQL. Our own kernel can do more
+    /// than that, so the cell does not run here.
     pub(super) fn before_sql(&mut self, source: &str, language: Option<&str>, author: &Author) {
         let is_setup = |cell: &crate::session::Cell| {
             matches!(cell.kind, CellKind::Code(_)) && sql::is_setup(&cell.source)
@@ -59,7 +59,7 @@ impl Session {
         });
     }
 
-    /// What SQL cells need, before one runs.
+    /// Sets up SQL before such a cell runs.
     pub(super) async fn teach_sql(&mut self, kernel: &Kernel, code: &str) {
         if sql::is_cell(code) {
             self.options

@@ -1,4 +1,4 @@
-//! How a session stands, for those who ask.
+//! The status of a session, for queries.
 
 use super::Session;
 use crate::agent::query::{ContextUse, SessionStatus};

@@ -1,4 +1,4 @@
-//! Those who look on: the log that they read, how they join, and which of them wants what.
+//! The session's subscribers: the log that they read, how they join, and which client requested what.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use crate::agent::stream::handle::Joining;
 use crate::agent::stream::log::Log;
 use crate::agent::stream::{Body, Rejection};
 
-/// Answered questions that are remembered.
+/// How many answered questions are remembered.
 const RESOLVED: usize = 64;
 
 pub(super) struct Subscribers {
     pub(super) log: Log,
-    /// When what waits in the log is announced.
+    /// When the pending log items are announced.
     pub(super) announce_at: Option<Instant>,
     pub(super) joins: mpsc::Receiver<Joining>,
-    /// Who wants what is being done.
+    /// The client that requested the current activity.
     pub(super) by: Option<String>,
-    /// Questions that were answered, latest last, and by whom.
+    /// Answered questions and who answered them, latest last.
     resolved: VecDeque<(String, String)>,
     /// How the last turn ended.
     pub(super) last_turn: Option<EventKind>,
@@ -37,7 +37,7 @@ impl Subscribers {
         }
     }
 
-    /// Gives them an item; `quietly` if they are to see it only with what is announced later.
+    /// Appends an item to the log; `quietly`: subscribers see it only at the next announcement.
     pub(super) fn append(&mut self, body: Body, quietly: bool) {
         if quietly {
             self.log.append_quietly(body);
@@ -46,18 +46,18 @@ impl Subscribers {
         }
     }
 
-    /// Lets them see what waits in the log.
+    /// Announces the pending log items.
     pub(super) fn announce(&mut self) {
         self.announce_at = None;
         self.log.announce();
     }
 
-    /// The name of the client whose command is carried out.
+    /// The name of the client whose command is being carried out.
     pub(super) fn by(&self) -> String {
         self.by.clone().unwrap_or_default()
     }
 
-    /// Remembers that this client has answered a question. Returns its name.
+    /// Records that this client answered a question. Returns its name.
     pub(super) fn resolved_by(&mut self, question: &str) -> String {
         let by = self.by();
         if self.resolved.len() >= RESOLVED {
@@ -67,14 +67,14 @@ impl Subscribers {
         by
     }
 
-    /// Who has answered a question, latest first.
+    /// Who answered a question, latest first.
     pub(super) fn answered_by(&self, question: &str) -> Option<&str> {
         let mut resolved = self.resolved.iter().rev();
         let (_, by) = resolved.find(|(it, _)| it == question)?;
         Some(by)
     }
 
-    /// Why an answer to a question that does not wait is refused.
+    /// Why an answer to a question that is not waiting is rejected.
     pub(super) fn too_late(&self, question: &str) -> Rejection {
         match self.answered_by(question) {
             Some(by) => Rejection::AlreadyAnswered { by: by.to_owned() },

@@ -1,10 +1,10 @@
-//! What subscribers see: edits and events go into the session's log, which never makes us wait ([`crate::agent::stream::log`]).
+//! Publishes edits and events to the session's log, which never blocks us ([`crate::agent::stream::log`]).
 
 use super::{Edit, EventKind, Session};
 use crate::agent::stream::Body;
 
 impl Session {
-    /// Gives an event to all subscribers.
+    /// Publishes an event to all subscribers.
     pub(super) fn publish(&mut self, event: EventKind) {
         if event.asks_person() {
             self.asking.guard.waits();
@@ -21,7 +21,7 @@ impl Session {
         });
     }
 
-    /// Tells that the model is asked, and what for.
+    /// Reports that the model is asked, and for what purpose.
     pub(super) fn tell_asked(&mut self, purpose: &str) {
         let Some(provider) = &self.options.provider else {
             return;
@@ -34,7 +34,7 @@ impl Session {
         });
     }
 
-    /// Tells an edit that was applied.
+    /// Publishes an applied edit.
     pub(super) fn tell_edit(&mut self, edit: Edit, by: Option<String>) {
         let revision = self.transcript.revision();
         self.append(Body::Edit { revision, by, edit });
@@ -44,7 +44,7 @@ impl Session {
         self.subscribers.append(body, self.disk.is_saving);
     }
 
-    /// Lets subscribers see what waits in the log.
+    /// Announces the pending log items.
     pub(super) fn announce(&mut self) {
         self.subscribers.announce();
     }

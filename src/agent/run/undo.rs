@@ -1,5 +1,5 @@
-//! Takes turns back: variables, files, and the cells of the transcript, in this order, so that what fails leaves the rest
-//! alone. What is taken back is kept as a notebook of its own.
+//! Undoes turns: variables, files, then the cells of the transcript, in this order, so that a failure leaves the rest
+//! unchanged. The removed cells are stored as a separate notebook.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,20 +17,20 @@ use crate::kernel::folder::make_dirs;
 use crate::session::notebook;
 use crate::session::transcript::{Author, Cell, CellKind};
 
-/// What taking back means this time.
+/// What this undo does.
 struct Plan {
-    /// The first cell that goes, and where it is.
+    /// The first removed cell, by index.
     from: usize,
-    /// The way to the variables; `None` where they are as they were.
+    /// The restore strategy for the variables; `None` if they are unchanged.
     way: Option<Way>,
     spans: Vec<Span>,
     files: FilePlan,
-    /// What will not be as it was.
+    /// What cannot be restored.
     inexact: Vec<String>,
 }
 
 impl Session {
-    /// Carries out a command. Returns whether the session is to end.
+    /// Carries out a command. Returns whether the session must end.
     pub(super) async fn take_command(
         &mut self,
         wanted: Wanted,
@@ -54,8 +54,7 @@ impl Session {
         false
     }
 
-    /// Takes back what `to` says; asks first where it cannot be exact, unless `anyway`. Returns whether the session is to
-    /// end.
+    /// Undoes to `to`; asks first if undo would be incomplete, unless `anyway`. Returns whether the session must end.
     async fn undo(
         &mut self,
         to: UndoTo,
@@ -77,7 +76,7 @@ impl Session {
         self.carry_out(plan, inbox).await
     }
 
-    /// Tells the points there are, latest first.
+    /// Lists the points, latest first.
     async fn list_points(&mut self) {
         let mut checkpoints = Vec::new();
         if let Some(past) = &self.undo_history {
@@ -114,7 +113,7 @@ impl Session {
         self.publish(EventKind::Checkpoints { checkpoints });
     }
 
-    /// What has to be done, or why it cannot.
+    /// What must be done, or why it is impossible.
     async fn plan_undo(&mut self, to: UndoTo) -> Result<Plan, String> {
         let past = self
             .undo_history
@@ -173,7 +172,7 @@ impl Session {
         })
     }
 
-    /// The first cell that goes, and the point before it if there is one.
+    /// The first removed cell, and the point before it if there is one.
     fn target(&self, to: UndoTo) -> Result<(usize, Option<usize>), String> {
         let cells = self.transcript.cells();
         let points = self.undo_history.iter().flat_map(|past| &past.points);
@@ -226,7 +225,7 @@ impl Session {
                     return false;
                 }
                 Err(why) => {
-                    // Nothing has happened yet. The next best way is worth a question.
+                    // Nothing has happened yet. The next best strategy is worth a question.
                     self.give_up_way(&way, &why);
                     let cells = self.transcript.cells().get(..plan.from).unwrap_or_default();
                     let cells = cells.iter().filter(|cell| ran_in_main(cell)).count();
@@ -260,7 +259,7 @@ impl Session {
                 .retain(|point| left.contains(&point.cell.as_str()));
             if let Some(way) = plan.way {
                 past.now = match way {
-                    // Run again, it is as new as what it came from was.
+                    // The replay has just run cells, so there is no restore strategy for this state yet.
                     Way::Cells { .. } => None,
                     Way::Fresh | Way::Copy { .. } | Way::Saved { .. } => Some(way),
                 };
@@ -289,7 +288,7 @@ impl Session {
         false
     }
 
-    /// Brings the variables back.
+    /// Restores the variables.
     async fn bring_back(
         &mut self,
         way: &Way,
@@ -314,7 +313,7 @@ impl Session {
                 if let Some(stopped) = self.unless_stopped(&kernel, restored, inbox).await? {
                     return Ok(stopped);
                 }
-                // The kernel that listened is gone.
+                // The process that had this channel is gone, so the restored one gets it.
                 let _ = kernel.send_late(&self.cells.late.0).await;
             }
             Way::Saved { file, .. } => {
@@ -331,7 +330,7 @@ impl Session {
                 let workspace = Arc::clone(&past.workspace);
                 let before = with(&workspace, Workspace::take).await;
                 let replayed = self.run_again(&kernel, plan.from, inbox).await?;
-                // What the cells write a second time is not to stay either.
+                // Files that the cells write a second time must not stay either.
                 if let Some(before) = before.filter(|_| !plan.spans.is_empty()) {
                     plan.spans.push((before, None));
                     plan.files = plan_files(&workspace, plan.spans.clone()).await;
@@ -342,7 +341,7 @@ impl Session {
         Ok(Replayed::All)
     }
 
-    /// A way that does not work is none.
+    /// Discards a restore strategy that failed.
     fn give_up_way(&mut self, way: &Way, why: &str) {
         let Some(past) = &mut self.undo_history else {
             return;
@@ -354,7 +353,7 @@ impl Session {
         past.forget_unused();
     }
 
-    /// Takes the cells from `from` on out of the transcript, and keeps them as a notebook in `attic`.
+    /// Removes the cells from `from` on from the transcript, and stores them as a notebook in `attic`.
     async fn take_back(&mut self, from: usize, attic: &Path) -> (usize, Result<(), String>) {
         let part = notebook::render_from(&self.transcript, from);
         let path = attic.join("taken-back.ipynb");
@@ -385,10 +384,10 @@ impl Session {
 }
 
 impl super::checkpoints::UndoHistory {
-    /// What the turns from the point `at` on did to the files.
+    /// The file changes of the turns from point `at` on.
     fn spans(&self, at: usize) -> Vec<Span> {
         let mut spans = Vec::new();
-        // The end of the turn that the point is in.
+        // The end of the point's turn.
         let mut end = self
             .points
             .get(..=at)
@@ -457,7 +456,7 @@ fn begins_turn(cell: &Cell) -> bool {
     }
 }
 
-/// The language of a cell that another kernel ran.
+/// The language of a cell that ran in another kernel.
 fn ran_elsewhere(cell: &Cell) -> Option<&str> {
     let code = cell.code().filter(|code| code.started.is_some())?;
     code.language.as_deref()
@@ -473,7 +472,7 @@ fn first_line(source: &str) -> String {
         .collect()
 }
 
-/// What the model is told.
+/// The text for the model.
 fn told(cells: usize, notes: &[String]) -> String {
     let mut words = format!(
         "The user took back what followed here ({cells} cells): it is not part of the conversation any more. Variables and files are as they were before it"

@@ -1,9 +1,9 @@
-//! Code of the person's own.
+//! Runs the person's own code.
 
 use super::{Author, Edit, Input, RawMessage, Session, State, TurnEnd, random_cell_id};
 
 impl Session {
-    /// Runs `code` as a cell. `sent` is the request for it of another front end of the kernel.
+    /// Runs `code` as a cell. `sent` is another front end's request for it.
     pub(super) async fn run_own(
         &mut self,
         code: String,
@@ -45,7 +45,7 @@ impl Session {
 
     async fn own_did_not_run(&mut self) {
         match self.turn.state.waits_for() {
-            // What it came in between of is asked again.
+            // The interrupted question is asked again.
             Some(cell) => {
                 let cell = cell.to_owned();
                 self.ask_about(cell);

@@ -1,4 +1,4 @@
-//! Commands that come while the session waits for a kernel: an interrupt and a shutdown are taken, the others wait.
+//! Commands that come while the session waits for a kernel: an interrupt and a shutdown are handled, the others wait.
 
 use tokio::sync::mpsc;
 
@@ -26,7 +26,8 @@ impl Session {
         }
     }
 
-    /// Waits until the main kernel is there, or is not to be had: after a crash it starts. `Some` if that was stopped.
+    /// Waits until the main kernel is ready or has failed; after a crash it restarts. Returns `Some` if the wait was
+    /// stopped.
     pub(super) async fn until_started(
         &mut self,
         inbox: &mut mpsc::Receiver<Request>,
@@ -47,11 +48,11 @@ impl Session {
         None
     }
 
-    /// Waits for `work` of `kernel`. An interrupt goes to the kernel, which gives the work up if it can. `Some` if it was
-    /// stopped.
+    /// Waits for `work` of `kernel`. An interrupt goes to the kernel, which cancels the work if it can. Returns `Some`
+    /// if it was stopped.
     ///
     /// # Errors
-    /// That of `work`, in words.
+    /// The error of `work`, as text.
     pub(super) async fn unless_stopped<E: std::fmt::Display>(
         &mut self,
         kernel: &Kernel,
@@ -74,7 +75,7 @@ impl Session {
                         Command::Interrupt => {
                             is_interrupted = true;
                             let kernel = kernel.clone();
-                            // A kernel that starts takes no command until it is there.
+                            // A starting kernel accepts no commands until it is ready.
                             task::spawn("interrupt", async move { drop(kernel.interrupt().await) })
                                 .detach();
                         }

@@ -1,22 +1,22 @@
-//! Which files of the workspace a cell created, changed or deleted: seen before it runs and when it has ended, and told
-//! to everybody.
+//! Detects which files of the workspace a cell created, changed or deleted, by scans before it runs and after it ends,
+//! and reports them to everyone.
 
 use std::path::PathBuf;
 
 use super::{AgentOptions, Edit, Session};
 use crate::agent::undo::{Look, Watched};
 
-/// The workspace, as far as cells change it.
+/// The state for detecting cells' changes to the workspace.
 pub(super) struct Watching {
     watched: Watched,
-    /// As it was before the cell that runs.
+    /// The scan before the running cell.
     before: Option<Look>,
-    /// Whether a person was told that not all of it is seen.
+    /// Whether a person was told that the scan is incomplete.
     told: bool,
 }
 
 impl Watching {
-    /// `None` where the files are on another machine.
+    /// `None` if the files are on another machine.
     pub(super) fn new(options: &AgentOptions) -> Option<Self> {
         let main = &options.kernel;
         if main.gateway.is_some() {
@@ -31,7 +31,7 @@ impl Watching {
     }
 }
 
-/// Files and directories of the session, which are not the workspace's wherever they are.
+/// The session's own files and directories, which do not count as workspace wherever they are.
 pub(super) fn own_files(options: &AgentOptions) -> Vec<PathBuf> {
     let mut own = vec![options.notebook.clone(), options.kernel.runtime_dir.clone()];
     own.extend(options.own_dirs.iter().cloned());
@@ -53,7 +53,7 @@ impl Session {
         }
     }
 
-    /// It has ended: what it did to files becomes part of it.
+    /// The cell has ended: records its file changes in it.
     pub(super) async fn look_after(&mut self, cell: &str) {
         let Some(watching) = &mut self.cells.watching else {
             return;

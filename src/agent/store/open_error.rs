@@ -32,7 +32,7 @@ pub enum OpenError {
     /// Its files cannot be read or written.
     #[error("could not open `{}`: {error}", .path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

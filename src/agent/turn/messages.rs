@@ -27,7 +27,7 @@ pub enum Input {
     Plan,
     /// The person runs a cell of their own.
     RunOwn {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
     },
     /// The person requested compaction.
@@ -52,16 +52,16 @@ pub enum Input {
     },
     /// A person decided.
     Decided {
-        /// On which cell.
+        /// The cell's id.
         cell: String,
-        /// What.
+        /// The decision.
         decision: Decision,
         /// Findings in the changed code.
         changed: Option<Analysis>,
     },
     /// A cell ended.
     Ran {
-        /// How.
+        /// How it ended.
         verdict: Verdict,
         /// A reminder for the model, if something is missing although the cell succeeded.
         nudge: Option<String>,
@@ -104,7 +104,7 @@ pub enum Effect {
     Tell(String),
     /// Ask the person about a cell.
     Ask {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
     },
     /// Ask the person whether to continue; otherwise the turn ends with this.
@@ -113,26 +113,26 @@ pub enum Effect {
     RaiseBudget,
     /// Run a cell.
     Execute {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
     },
     /// The person changed a cell's code.
     Change {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
         /// The new code.
         source: String,
     },
     /// The person declined a cell.
     Decline {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
         /// Words for the model.
         reason: Option<String>,
     },
     /// A rule forbids a cell.
     Forbid {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
         /// The ruling.
         ruling: Box<Ruling>,
@@ -141,7 +141,7 @@ pub enum Effect {
     Remember(Permit),
     /// Do not run a cell.
     Skip {
-        /// Which cell.
+        /// The cell's id.
         cell: String,
         /// Why, for the model.
         reason: String,

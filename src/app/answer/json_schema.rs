@@ -1,5 +1,6 @@
-//! JSON schema (draft 2020-12), as far as answers need it: types, objects, arrays, numbers, strings, choices, `$ref` within
-//! the schema. A keyword that could not be checked is refused when the schema is read, never passed over.
+//! The part of JSON Schema (draft 2020-12) that answers need: types, objects, arrays, numbers, strings, alternatives,
+//! and `$ref` within the schema. A schema with an unsupported keyword is rejected when it is read; no keyword is
+//! ignored.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,14 +8,14 @@ use std::collections::HashMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// What is told of one answer, at most.
+/// Maximum violations reported for one answer.
 const TOLD: usize = 5;
-/// How deep schemas refer to each other without a deeper value.
+/// How deep references may nest without descending into the value.
 const DEPTH: usize = 64;
-/// Checks of one value: choices within choices multiply.
+/// Maximum checks for one value: nested alternatives multiply.
 const STEPS: usize = 200_000;
 
-/// Keywords that say nothing about which values are valid.
+/// Keywords that do not restrict the valid values.
 const ANNOTATIONS: [&str; 15] = [
     "$schema",
     "$id",
@@ -33,13 +34,13 @@ const ANNOTATIONS: [&str; 15] = [
     "contentMediaType",
 ];
 
-/// A schema that can be checked.
+/// A supported schema.
 pub(super) struct JsonSchema {
     root: Value,
     patterns: HashMap<String, Regex>,
 }
 
-/// One check of a value.
+/// The state while one value is checked.
 struct Check<'a> {
     schema: &'a JsonSchema,
     steps: Cell<usize>,
@@ -61,7 +62,7 @@ impl JsonSchema {
         &self.root
     }
 
-    /// Why `value` is not valid, at most [`TOLD`] reasons; none if it is.
+    /// Why `value` is not valid: at most [`TOLD`] violations, empty if it is valid.
     pub(super) fn violations(&self, value: &Value) -> Vec<String> {
         let check = Check {
             schema: self,
@@ -80,7 +81,7 @@ impl JsonSchema {
     }
 }
 
-/// Whether everything that `schema` says can be checked.
+/// Checks that every keyword in `schema` is supported.
 fn understand(
     schema: &Value,
     root: &Value,
@@ -164,13 +165,13 @@ const TYPES: [&str; 7] = [
     "null", "boolean", "object", "array", "number", "integer", "string",
 ];
 
-/// The part of `root` that `#/...` means.
+/// The part of `root` that a `#/...` reference points to.
 fn referred<'a>(root: &'a Value, target: &str) -> Option<&'a Value> {
     root.pointer(target.strip_prefix('#')?)
 }
 
 impl Check<'_> {
-    /// Adds to `wrong` why `value`, which stands at `at`, is not valid under `schema`.
+    /// Adds to `wrong` why `value`, at the path `at`, does not match `schema`.
     fn value(
         &self,
         schema: &Value,
@@ -369,7 +370,7 @@ fn number(keywords: &Map<String, Value>, value: Option<f64>, at: &str, wrong: &m
     }
 }
 
-/// `min..` and `max..` of something that is counted.
+/// Checks `min..` and `max..` of a count.
 fn count(
     keywords: &Map<String, Value>,
     what: &str,
@@ -436,7 +437,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Where a value stands, in words.
+/// The path of a value, for a message.
 fn named(at: &str) -> String {
     match at.strip_prefix('.').unwrap_or(at) {
         "" => "the answer".to_owned(),
@@ -556,7 +557,7 @@ mod tests {
         }
     }
 
-    /// A schema is a file of somebody else.
+    /// A schema file may come from anyone.
     #[test]
     fn a_schema_that_goes_in_circles_ends() {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The end of a process that attaches to a session of another.
+//! The client side: a process that attaches to a session of another process.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,13 +21,13 @@ use crate::task::{self, Task};
 
 /// How long the other process may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Items on their way to the front end. While it takes none, we read none, and the other process keeps them.
+/// How many items may wait for the front end. While it accepts none, we read none, and the other process keeps them.
 const WAITING: usize = 64;
 
 /// Why a session cannot be attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Nobody listens.
+    /// No process listens.
     #[error("session `{session}` does not run in another process ({source})")]
     NotRunning {
         /// Its id.
@@ -51,17 +51,18 @@ pub enum AttachError {
     },
 }
 
-/// A session of another process.
+/// An attached session of another process.
 #[derive(Debug)]
 pub struct Attached {
-    /// The session as it was when we came; `None` if we go on where we were.
+    /// The session's state when we attached; `None` if we continue after a known item.
     pub snapshot: Option<Snapshot>,
-    /// What comes next, and where commands go.
+    /// Delivers the next items, and sends commands.
     pub client: Client,
     _task: Task,
 }
 
-/// Attaches to `session` in the name of `name`. `after` is the last item that the caller has, if it was there before.
+/// Attaches to `session` as the client `name`. `after` is the last item that the caller has, if it was attached
+/// before.
 ///
 /// # Errors
 /// [`AttachError`].
@@ -92,7 +93,7 @@ pub async fn attach(
     };
     let sent = write.write_all(&line_of(&hello)).await;
     sent.map_err(|error| broken(error.to_string()))?;
-    // We trust the session's process as ourselves.
+    // We trust the session's process as much as ourselves.
     let mut lines = Lines::new(read, usize::MAX);
     let mut first = async || -> Result<FromServer, AttachError> {
         let line = tokio::time::timeout(ANSWER_WITHIN, lines.next()).await;
@@ -113,7 +114,7 @@ pub async fn attach(
         }
         _ => return Err(broken("its first line is no welcome".to_owned())),
     };
-    // Anyone who goes on where they were may wait long for the next line.
+    // A client that continues may wait long for the next line.
     let snapshot = match after {
         Some(_) => None,
         None => match first().await? {
@@ -137,13 +138,13 @@ pub async fn attach(
     })
 }
 
-/// Who waits for an answer.
+/// The task that waits for an answer.
 enum Waits {
     Command(Answer),
     Query(oneshot::Sender<Result<QueryAnswer, QueryError>>),
 }
 
-/// Hands over what comes until the session ends or nobody wants more.
+/// Delivers items until the session ends or nobody wants more.
 async fn receive(
     mut lines: Lines<OwnedReadHalf>,
     items: mpsc::Sender<Received>,
@@ -179,7 +180,7 @@ async fn receive(
                 return;
             }
         };
-        // The caller may not have been entered yet.
+        // The request may not be registered yet.
         while let Ok((id, waits)) = asked.try_recv() {
             waiting.insert(id, waits);
         }
@@ -187,7 +188,7 @@ async fn receive(
     }
 }
 
-/// Gives an answer to the task that waits for it, if it still does.
+/// Passes an answer to the task that waits for it, if it still does.
 fn hand_over(line: FromServer, waiting: &mut HashMap<u64, Waits>) {
     let (id, command, query) = match line {
         FromServer::Accepted { id, after } => (id, Some(Ok(after)), None),
@@ -207,7 +208,7 @@ fn hand_over(line: FromServer, waiting: &mut HashMap<u64, Waits>) {
     }
 }
 
-/// Sends commands and queries until nobody has any more.
+/// Sends commands and queries until their senders are gone.
 async fn send(
     mut write: tokio::net::unix::OwnedWriteHalf,
     mut wanted: mpsc::Receiver<RemoteRequest>,
@@ -224,7 +225,7 @@ async fn send(
                 (Waits::Query(answer), FromClient::Query { id, query })
             }
         };
-        // Before the request: the answer may be there at once.
+        // Registered before the request is sent: the answer may come at once.
         if asked.send((id, waits)).await.is_err() {
             return;
         }
@@ -235,7 +236,7 @@ async fn send(
 }
 
 fn line_of(line: &FromClient) -> Vec<u8> {
-    // Plain data into memory: nothing in it can fail.
+    // Plain data is serialized into memory, which cannot fail.
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
     text

@@ -5,10 +5,10 @@ use std::io;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 
-/// Bytes that one line from a client may have: a command with code.
+/// Maximum bytes of a line from a client: a command with code.
 pub const FROM_CLIENT: usize = 8 << 20;
 
-/// Reads values, one a line. Reading can be cancelled without loss.
+/// Reads one value per line. Reading can be cancelled without loss.
 #[derive(Debug)]
 pub struct Lines<R> {
     read: BufReader<R>,
@@ -26,15 +26,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next value, or why the line cannot be read; `None` at the end.
+    /// The next value, or why its line is invalid; `None` at the end.
     ///
     /// # Errors
-    /// What reading gave, or a line that is too long or has no end: nothing can be read after it.
+    /// A read error, or a line that is too long or unfinished: nothing can be read after it.
     pub async fn next<T: DeserializeOwned>(
         &mut self,
     ) -> io::Result<Option<Result<T, serde_json::Error>>> {
         let room = self.longest.saturating_add(1) - self.line.len().min(self.longest);
-        // What was read before this was cancelled is still in `line`.
+        // Text that was read before a cancellation is still in `line`.
         (&mut self.read)
             .take(room as u64)
             .read_until(b'\n', &mut self.line)

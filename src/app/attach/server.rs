@@ -1,4 +1,4 @@
-//! The end of the process that runs the session.
+//! The server side: the process that runs the session.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -17,20 +17,20 @@ use crate::agent::query::QueryError;
 use crate::agent::stream::{Client, Received, SessionHandle, VERSION};
 use crate::task::{self, Task};
 
-/// A connection that takes no line for so long is cut.
+/// A connection that accepts no line for this long is cut.
 pub const STALLED: Duration = Duration::from_secs(30);
-/// How long a client may take to say who it is.
+/// How long a client may take to introduce itself.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// Connections at a time.
+/// Maximum simultaneous connections.
 const CONNECTIONS: usize = 64;
-/// Queries of one client that may wait.
+/// How many queries of one client may wait.
 const QUERIES: usize = 8;
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const LARGEST_ANSWER: usize = 8 << 20;
-/// Bytes of a client's name.
+/// Maximum bytes of a client's name.
 const NAME: usize = 64;
 
-/// Listens as long as it lives; then the socket is gone.
+/// Listens until it is dropped; then the socket is removed.
 #[derive(Debug)]
 pub struct Listener {
     path: PathBuf,
@@ -42,7 +42,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(&self.token);
-        // The last one takes the directory along.
+        // The last listener removes the directory.
         if let Some(dir) = self.path.parent() {
             let _ = std::fs::remove_dir(dir);
         }
@@ -52,11 +52,11 @@ impl Drop for Listener {
 /// Serves the session to other processes of this person; `dir` is their directory for sockets.
 ///
 /// # Errors
-/// The directory or the socket cannot be made, or the directory is somebody else's.
+/// The directory or the socket cannot be created, or another user owns the directory.
 pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Listener> {
     private_dir(dir)?;
     let path = socket_of(dir, session);
-    // The session's lock says that nobody else serves it: one that is there was left by a run that was killed.
+    // We hold the session's lock, so an existing socket was left by a run that was killed.
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
@@ -82,7 +82,7 @@ pub fn listen(handle: SessionHandle, session: &str, dir: &Path) -> io::Result<Li
     })
 }
 
-/// A session, for each connection.
+/// The session, for each connection.
 #[derive(Clone)]
 struct Served {
     handle: SessionHandle,
@@ -90,10 +90,10 @@ struct Served {
     secret: String,
 }
 
-/// The person's own directory in `sockets`: mode 0700, made if it is not there.
+/// The person's own directory in `sockets`, with mode 0700. Creates it if necessary.
 ///
 /// # Errors
-/// It cannot be made, or is somebody else's.
+/// It cannot be created, or another user owns it.
 pub fn private_dir(sockets: &Path) -> io::Result<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
     let dir = super::sockets(sockets);
@@ -115,7 +115,7 @@ async fn accept(listener: UnixListener, served: Served) {
     let mut number = 0_u64;
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many files are open, say: what is there goes on.
+            // For example, too many files are open; existing connections continue.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -136,7 +136,7 @@ async fn accept(listener: UnixListener, served: Served) {
     }
 }
 
-/// One client, until it or the session ends.
+/// Serves one client until it or the session ends.
 async fn serve(stream: UnixStream, served: Served, number: u64) -> io::Result<()> {
     let Served {
         handle,
@@ -164,7 +164,7 @@ async fn serve(stream: UnixStream, served: Served, number: u64) -> io::Result<()
         .filter(|c| !c.is_control())
         .take(NAME)
         .collect();
-    // What others see must not be mistaken for somebody else.
+    // Other clients must not mistake this name for someone else's.
     let name = format!("{name} (attached {number})");
     let welcome = FromServer::Welcome {
         version: VERSION,
@@ -195,7 +195,7 @@ async fn relay(
     mut writer: Writer,
 ) -> io::Result<()> {
     let queries = client.queries();
-    // They are answered in any order, and go with the connection.
+    // They are answered in any order, and dropped with the connection.
     let mut asked = FuturesUnordered::new();
     loop {
         let line = tokio::select! {

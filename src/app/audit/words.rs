@@ -1,22 +1,22 @@
-//! Records of an audit log in words, for people.
+//! Describes the records of an audit log for people.
 
 use crate::agent::approval::Grounds;
 use crate::agent::audit::record::Confined;
 use crate::agent::audit::{Header, Record};
 use crate::agent::tool_calls::{ToolCall, ToolCallEnd};
 
-/// How a record is to be read.
+/// How important a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// A normal event.
     Plain,
-    /// Somebody decided something.
+    /// A decision.
     Decision,
-    /// To be looked at.
+    /// A warning.
     Warning,
 }
 
-/// A record in words: what it is about, and what happened.
+/// The description of a record: its subject, and what happened.
 pub fn words(record: &Record) -> (&'static str, String, Tone) {
     use Tone::{Decision, Plain, Warning};
     let short = |sha256: &str| sha256.get(..12).unwrap_or(sha256).to_owned();
@@ -154,7 +154,7 @@ fn kernel_words(record: &Record) -> (&'static str, String, Tone) {
     }
 }
 
-/// What became of the log itself.
+/// Events of the log itself.
 fn log_words(record: &Record) -> String {
     match record {
         Record::Mended { bytes, .. } => {

@@ -1,4 +1,4 @@
-//! The files of a container, by ids that are made of their paths.
+//! The files of a container, by ids derived from their paths.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use crate::app::executor::ending_of;
 use crate::app::files::{self as disk, EntryKind};
 use crate::kernel::folder;
 
-/// Files of a container that are listed.
+/// How many files of a container are listed.
 const MOST: usize = 10_000;
-/// How deep they are looked for.
+/// Maximum depth of the search.
 const DEEPEST: usize = 16;
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const PIECE: usize = 1 << 20;
 /// Bytes of an id's digest.
 const DIGEST: usize = 16;
@@ -31,19 +31,19 @@ pub struct ContainerFile {
     pub container: String,
     /// Relative to the directory that code works in.
     pub path: String,
-    /// Where it is, as code can open it.
+    /// The path with which code can open it.
     pub place: PathBuf,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was changed last, in seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub changed: i64,
-    /// The same as the disk has it.
+    /// The modification time as the disk reports it, at full precision.
     modified: Option<String>,
-    /// Who made it.
+    /// Its origin.
     pub source: FileSource,
 }
 
-/// Who made a file.
+/// The origin of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSource {
     /// The program sent it.
@@ -52,7 +52,7 @@ pub enum FileSource {
     Code,
 }
 
-/// The files of a container at a moment, to tell which ones code makes from then on.
+/// The files of a container at a moment, to tell which ones code makes afterwards.
 #[derive(Debug, Clone, Default)]
 pub struct MadeFiles {
     before: BTreeMap<String, (u64, Option<String>)>,
@@ -107,14 +107,14 @@ impl Containers {
         })
     }
 
-    /// Where a file of this name is to be written. What stands before the name is the program's own directory.
+    /// Where to write a file of this name. Directories in the name are the program's own, and are dropped.
     ///
     /// # Errors
     /// [`ContainerError`].
     pub async fn place(&self, id: &str, name: &str) -> Result<(String, PathBuf), ContainerError> {
         let container = self.get(id).await?;
         let bare = name.rsplit(['/', '\\']).next().unwrap_or_default();
-        // Hidden files are those of programs that configure themselves; this one is told to the model as instructions.
+        // Hidden files configure programs; this one is passed to the model as instructions.
         let is_fit = !bare.is_empty()
             && bare.len() <= 255
             && !bare.starts_with('.')
@@ -129,7 +129,7 @@ impl Containers {
         Ok((bare.to_owned(), place))
     }
 
-    /// The same for a name with directories, which are made when the file is written.
+    /// The same for a name with directories, which are created when the file is written.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -158,8 +158,8 @@ impl Containers {
         Ok((path.to_string_lossy().into_owned(), place))
     }
 
-    /// Copies the file `file` of container `from` into container `id`, where it is called `name`. One that is that very file
-    /// stays as it is. Says its path.
+    /// Copies the file `file` of container `from` into container `id`, with the name `name`. If it already is that
+    /// very file, nothing changes. Returns its path.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -178,7 +178,7 @@ impl Containers {
         Ok(path)
     }
 
-    /// Copies a file to the `path` of container `id`, which is at `place`.
+    /// Copies a file to the `path` of container `id`; the full path is `place`.
     pub(super) async fn copy_in(
         &self,
         id: &str,
@@ -198,7 +198,7 @@ impl Containers {
         .await
     }
 
-    /// Writes pictures that code has displayed as files: `plot-1.png` and so on.
+    /// Writes pictures that code displayed as files: `plot-1.png` and so on.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -210,7 +210,7 @@ impl Containers {
         let directory = self.shared.files_of(&self.get(id).await?.id);
         let pictures: Vec<(String, Vec<u8>)> = pictures.into_iter().collect();
         self.on_disk(move |shared| {
-            // Two runs at once would take the same name.
+            // Two simultaneous runs would take the same name.
             let _changing = shared
                 .changing
                 .lock()
@@ -230,7 +230,7 @@ impl Containers {
         .await
     }
 
-    /// Remembers that a program wrote the file `path`.
+    /// Records that a program wrote the file `path`.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -248,7 +248,7 @@ impl Containers {
         self.file(id, &file).await
     }
 
-    /// Writes a small file of a program's, whole or not at all.
+    /// Writes a small file from a program, atomically.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -283,7 +283,7 @@ impl Containers {
 }
 
 impl MadeFiles {
-    /// The files as they are now.
+    /// Takes the current files.
     pub fn since(files: Vec<ContainerFile>) -> Self {
         let each = files.into_iter();
         Self {
@@ -293,7 +293,7 @@ impl MadeFiles {
         }
     }
 
-    /// Those of `files` that are new or others since.
+    /// The ones in `files` that are new or changed since.
     pub fn among(&self, files: Vec<ContainerFile>) -> Vec<ContainerFile> {
         let is_made = |file: &ContainerFile| {
             let before = self.before.get(&file.path);
@@ -304,7 +304,7 @@ impl MadeFiles {
     }
 }
 
-/// Copies a file, whole or not at all.
+/// Copies a file atomically.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut source = folder::open_file(from)?;
     let mut writing = disk::Writing::begin(to)?;
@@ -319,7 +319,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     writing.end().map(|_| ())
 }
 
-/// Visits files until `visit` has enough. Says whether it has not.
+/// Visits files until `visit` has enough. Returns whether it wants more.
 fn walk(
     root: &Path,
     below: &Path,
@@ -337,7 +337,7 @@ fn walk(
                 visit(path.to_owned(), entry)
             }
             EntryKind::Directory if depth < DEEPEST && entry.name != "__pycache__" => {
-                // One that goes meanwhile has no files.
+                // A directory that was removed meanwhile has no files.
                 walk(root, &path, depth + 1, visit).unwrap_or(true)
             }
             EntryKind::Directory | EntryKind::Link | EntryKind::Other => true,

@@ -1,9 +1,9 @@
-//! A container for one run. Its kernel ends with it, and if it has no files then, it is gone.
+//! A container for one run. Its kernel ends with the run; if there are no files then, the container is removed.
 
 use super::{Container, ContainerError, Containers};
 use crate::task;
 
-/// See the module.
+/// See the module documentation.
 pub struct Scratch {
     containers: Containers,
     /// The container.
@@ -11,7 +11,7 @@ pub struct Scratch {
 }
 
 impl Containers {
-    /// A new one; its files are kept so many minutes without use.
+    /// Creates one; its files are kept this many minutes without use.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -27,11 +27,11 @@ impl Containers {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if tokio::runtime::Handle::try_current().is_err() {
-            // The process ends; the container is removed when its time is over.
+            // The process is ending; the container is removed when it expires.
             return;
         }
         let (containers, id) = (self.containers.clone(), std::mem::take(&mut self.id));
-        // Nobody has to wait until a kernel has shut down.
+        // The caller does not have to wait for the kernel's shutdown.
         task::spawn("end of a run", async move {
             containers.rest(&id).await;
             let files = containers.files(&id).await;

@@ -1,4 +1,4 @@
-//! Code that runs as a script does: with arguments, to its end, and what it printed and its exit code come back.
+//! Runs code like a script: with arguments, to its end, and returns its printed text and exit code.
 
 use std::time::Duration;
 
@@ -7,49 +7,49 @@ use crate::app::executor::{ProgramSession, ShownOutput, TurnOutcome, Unattended,
 use crate::kernel::Verdict;
 use crate::session::{CodeCell, CodeStatus};
 
-/// Bytes of stdout and of stderr that come back.
+/// Maximum returned bytes of stdout and of stderr.
 const TEXT: usize = 1 << 20;
-/// How code sees that nobody answers it.
+/// The message for code that asks for input.
 const NO_INPUT: &str = "nobody can be asked for input over this API: write the value into the code";
-/// What ran, in the words of shells: it was stopped because its time was up, it could not run, it was not found.
+/// Exit codes as in shells: timed out, could not run, not found.
 const TIMED_OUT: i32 = 124;
 const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 const INTERRUPTED: i32 = 130;
 const KILLED: i32 = 137;
 
-/// What is to run.
+/// The script to run.
 #[derive(Debug, Clone)]
 pub struct Script {
     /// The code.
     pub code: String,
-    /// Its language: a name, or the ending of its files.
+    /// Its language: a name, or a file suffix.
     pub language: String,
-    /// For Python and bash.
+    /// Arguments, for Python and bash.
     pub arguments: Vec<String>,
     /// How long it may run.
     pub limit: Duration,
 }
 
-/// What came of it.
+/// The result of a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptOutcome {
-    /// What it printed, and values that it ended with.
+    /// Printed text, and values at the end of the code.
     pub stdout: String,
-    /// What it wrote to stderr, exceptions too.
+    /// Text on stderr, including exceptions.
     pub stderr: String,
-    /// As a program's; 0 is success.
+    /// The exit code; 0 is success.
     pub code: i32,
-    /// Whether its time was up.
+    /// Whether it was stopped at its time limit.
     pub timed_out: bool,
     /// How long it took.
     pub took: Duration,
-    /// Pictures that it displayed: their types and their bytes.
+    /// Displayed pictures: their types and bytes.
     pub pictures: Vec<(String, Vec<u8>)>,
 }
 
 impl Containers {
-    /// Runs `script` in container `id`, whose session sees that `by` does it. Dropped before its end, it is interrupted.
+    /// Runs `script` in container `id`, on behalf of the client `by`. Dropping the future interrupts it.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -83,7 +83,7 @@ impl Containers {
 #[derive(Debug, PartialEq, Eq)]
 struct Cell {
     code: String,
-    /// If it is not that of the main kernel.
+    /// `None` if it is the main kernel's.
     language: Option<String>,
     /// Whether a shell runs it in a Python kernel.
     is_shell: bool,
@@ -95,7 +95,7 @@ fn cell_of(script: &Script, session: &ProgramSession) -> Option<Cell> {
     cell_among(script, session.language(), &spoken)
 }
 
-/// The cell for a session whose kernels speak `spoken`, the main one `main`.
+/// The cell for a session whose kernels have the languages `spoken`; the main one has `main`.
 fn cell_among(script: &Script, main: &str, spoken: &[&str]) -> Option<Cell> {
     let Script {
         code, arguments, ..
@@ -136,7 +136,7 @@ fn cell_among(script: &Script, main: &str, spoken: &[&str]) -> Option<Cell> {
     })
 }
 
-/// The shell reads all of a group before it runs it, so that no command in it reads the rest of the script.
+/// The shell reads a whole group before it runs it, so no command in the group reads the rest of the script.
 fn shell_cell(code: &str, arguments: &[String]) -> String {
     let quoted = |it: &String| format!(" '{}'", it.replace('\'', "'\\''"));
     let set = if arguments.is_empty() {
@@ -165,7 +165,7 @@ fn no_kernel(language: &str, session: &ProgramSession) -> ScriptOutcome {
     }
 }
 
-/// What a cell put out, as a program would have.
+/// The output of a cell in the form of a program's output.
 fn told(cell: &CodeCell, is_shell: bool) -> ScriptOutcome {
     let (code, is_exit) = exit_of(&cell.status, is_shell);
     let mut outcome = ScriptOutcome {
@@ -177,7 +177,7 @@ fn told(cell: &CodeCell, is_shell: bool) -> ScriptOutcome {
             ShownOutput::Stdout(text) => outcome.stdout.push_str(&text),
             ShownOutput::Stderr(text) => outcome.stderr.push_str(&text),
             ShownOutput::Value(text) => line(&mut outcome.stdout, &text),
-            // That it ended with a code is no exception.
+            // Ending with an exit code is no exception.
             ShownOutput::Error(_) if is_exit => {}
             ShownOutput::Error(text) => line(&mut outcome.stderr, &text),
             ShownOutput::Picture(mime, bytes) => outcome.pictures.push((mime, bytes)),
@@ -189,14 +189,14 @@ fn told(cell: &CodeCell, is_shell: bool) -> ScriptOutcome {
     outcome
 }
 
-/// IPython warns of `sys.exit()`, which is right in a script.
+/// Removes IPython's warning about `sys.exit()`, which is normal in a script.
 fn without_exit_warning(text: String) -> String {
     let Some(at) = text.find("UserWarning: To exit: use ") else {
         return text;
     };
     let begin = text.get(..at).and_then(|before| before.rfind('\n'));
     let begin = begin.map_or(0, |end| end + 1);
-    // With the line of IPython's that warns.
+    // Includes the line of IPython that warns.
     let mut ends = text.match_indices('\n').map(|(end, _)| end + 1);
     let end = ends.find(|end| *end > at).and_then(|_| ends.next());
     let kept = text.get(..begin).unwrap_or_default().to_owned();
@@ -211,7 +211,7 @@ fn line(to: &mut String, text: &str) {
     to.push('\n');
 }
 
-/// The exit code, and whether the code itself asked for it.
+/// The exit code, and whether the code itself chose it.
 fn exit_of(status: &CodeStatus, is_shell: bool) -> (i32, bool) {
     match status {
         CodeStatus::Finished(Verdict::Ok) => (0, false),
@@ -265,7 +265,7 @@ fn finished(told: Option<ScriptOutcome>, turn: &TurnOutcome, limit: Duration) ->
     outcome
 }
 
-/// Beginning and end of what is too long.
+/// Keeps the beginning and the end of a text that is too long.
 fn cut(text: String) -> String {
     if text.len() <= TEXT {
         return text;

@@ -1,7 +1,8 @@
-//! Files that a program sends before it says where they go: kept below the containers, and copied into those that want them.
+//! Files that a program uploads before it says which container needs them: stored next to the containers, and copied
+//! into those that want them.
 //!
-//! `stored/ID/file.json` says what a file is, `stored/ID/content` is it. An id that has no record is no file, so one whose
-//! bytes did not all come is none.
+//! `stored/ID/file.json` is a file's record, `stored/ID/content` its bytes. The record is written last, so an
+//! incomplete upload has none and does not count as a file.
 
 use std::path::PathBuf;
 
@@ -11,27 +12,27 @@ use super::{ContainerError, Containers, NAME, RECORD, Shared, failed, private_di
 use crate::app::files as disk;
 use crate::kernel::remove_tree;
 
-/// Files that are kept at a time.
+/// Maximum stored files.
 const MOST: usize = 1000;
 const PREFIX: &str = "file-";
 
-/// A file that is kept.
+/// A stored file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFile {
     /// `file-` and 32 hexadecimal digits.
     pub id: String,
-    /// What the program calls it.
+    /// The program's name for it.
     pub name: String,
-    /// What it is for, in the program's words.
+    /// Its purpose, in the program's words.
     pub purpose: String,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was sent, in seconds since 1970.
+    /// When it was uploaded, in seconds since 1970.
     pub created: i64,
 }
 
 impl Containers {
-    /// A new id, and where the bytes of its file are to be written.
+    /// A new id, and the path where its bytes must be written.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -48,7 +49,7 @@ impl Containers {
         .await
     }
 
-    /// Remembers what was written there.
+    /// Records what was written there.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -78,7 +79,7 @@ impl Containers {
         .await
     }
 
-    /// All of them, latest first.
+    /// All stored files, latest first.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -92,7 +93,7 @@ impl Containers {
         .await
     }
 
-    /// The file `id`, and where its bytes are.
+    /// The file `id`, and the path of its bytes.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -105,7 +106,7 @@ impl Containers {
         .await
     }
 
-    /// Removes the file `id`. Copies of it in containers stay.
+    /// Removes the file `id`. Its copies in containers stay.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -118,7 +119,7 @@ impl Containers {
         .await
     }
 
-    /// Copies the file `file` into container `id`, unless it has one of that name. Says its path.
+    /// Copies the file `file` into container `id`, unless it has one of that name. Returns its path.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -134,9 +135,9 @@ impl Containers {
 }
 
 impl Shared {
-    /// Where the file `id` is.
+    /// The directory of the file `id`.
     fn stored(&self, id: &str) -> Result<PathBuf, ContainerError> {
-        // It becomes a path.
+        // The id becomes a path.
         let digits = id.strip_prefix(PREFIX).unwrap_or_default();
         let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
         if digits.len() == 32 && digits.chars().all(is_digit) {

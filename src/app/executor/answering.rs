@@ -1,4 +1,4 @@
-//! Turns of programs whose people cannot be asked anything: questions are answered at once, by the server's policy.
+//! Turns of programs whose people cannot be asked anything: the server's policy answers each question at once.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::{Executor, ExecutorError, ProgramSession, Turn, TurnOutcome};
 use crate::agent::stream::Rejection;
 use crate::agent::{Command, Decision, EventKind, TurnEnd};
 
-/// How long another model may take to open.
+/// How long it may take to open another model.
 const OPEN_WITHIN: Duration = Duration::from_mins(5);
 
-/// The word for code whose time was up.
+/// The word for code that reached its time limit.
 const TIMED_OUT: &str = "timed out";
 
-/// What code and the model are told where a person would be asked.
+/// What code and the model are told instead of asking a person.
 #[derive(Debug, Clone, Copy)]
 pub struct Unattended {
-    /// To code that calls `input()`.
+    /// For code that calls `input()`.
     pub no_input: &'static str,
 }
 
 impl Unattended {
-    /// What happens next in `turn`; `None` at its end. Can be cancelled without loss.
+    /// The next event of `turn`; `None` at its end. Can be cancelled without loss.
     pub async fn next(self, turn: &mut Turn) -> Option<EventKind> {
         loop {
             let event = turn.next().await?;
@@ -44,17 +44,17 @@ impl Unattended {
                 },
                 _ => return Some(event),
             };
-            // Somebody else may have been first, or the code is over.
+            // Another client may have answered first, or the code has ended.
             let _ = turn.send(command).await;
         }
     }
 }
 
 impl ProgramSession {
-    /// Asks the model `name`, or that of the executor. Says which one answers.
+    /// Switches to the model `name`, or the executor's model. Returns which one answers.
     ///
     /// # Errors
-    /// [`ExecutorError`]; a model that cannot be had is [`ExecutorError::Model`].
+    /// [`ExecutorError`]; an unavailable model is [`ExecutorError::Model`].
     pub async fn ask_model(
         &self,
         by: &str,
@@ -102,7 +102,7 @@ impl ProgramSession {
 }
 
 impl ProgramSession {
-    /// `text` of a cell, with what a model should know of how its turn ended; `ran`: there is such a cell.
+    /// `text` of a cell, with notes for a model about how its turn ended; `ran`: the cell exists.
     pub fn told(&self, outcome: &TurnOutcome, mut text: String, ran: bool) -> String {
         let mut add = |line: &str| {
             if !line.is_empty() {
@@ -113,7 +113,7 @@ impl ProgramSession {
             }
         };
         for note in self.notes.iter().chain(&outcome.notices) {
-            // Where nothing ran, they say why.
+            // If nothing ran, the notes say why.
             add(&if ran {
                 format!("[{note}]")
             } else {
@@ -139,7 +139,7 @@ impl ProgramSession {
 }
 
 impl TurnOutcome {
-    /// How a run ended, in one word.
+    /// How a run ended, as one word.
     pub fn word(&self) -> String {
         match (&self.status, &self.end) {
             (Some(status), _) if self.timed_out && status != "ok" && status != "error" => {
@@ -151,7 +151,7 @@ impl TurnOutcome {
         }
     }
 
-    /// Why there is no whole answer; `None` if there is one.
+    /// Why there is no complete answer; `None` if there is one.
     pub fn problem(&self) -> Option<String> {
         match &self.end {
             Some(TurnEnd::Done) => None,

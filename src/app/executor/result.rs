@@ -1,4 +1,4 @@
-//! What a program's model gets of a cell: short text, small pictures; and what there is besides, as files.
+//! What a program's model gets from a cell: short text and small pictures; everything else is available as files.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::session::summarize::{self, Budget, ImagePreparer, plain};
 use crate::session::visual::Visual;
 use crate::session::{CodeCell, CodeStatus};
 
-/// What models' makers scale down to, and few enough for a client's limit of a result.
+/// The size to which model vendors scale pictures down, and few enough for a client's limit on a result.
 const PICTURES: PictureRules = PictureRules {
     longest_side: 1024,
     bytes: 400 << 10,
@@ -23,7 +23,7 @@ const PICTURES: PictureRules = PictureRules {
     tile: None,
 };
 
-/// Makes pictures small, and remembers those that it has made.
+/// Shrinks pictures, and caches the results.
 #[derive(Debug, Clone)]
 pub struct SharedPreparer(Arc<ImagePreparer>);
 
@@ -36,17 +36,17 @@ impl Default for SharedPreparer {
 /// A cell's outputs for a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CellResult {
-    /// All that is text, cut in the middle if it is long.
+    /// All text, cut in the middle if it is long.
     pub text: String,
-    /// Pictures: their type and their bytes.
+    /// Pictures: type and bytes.
     pub images: Vec<(&'static str, Bytes)>,
-    /// Whether the text is not all there is.
+    /// Whether the text was cut.
     pub is_cut: bool,
-    /// What the code raised.
+    /// The exception that the code raised.
     pub error: Option<CodeError>,
-    /// What has a form besides text, at full size.
+    /// Outputs with a form other than text, at full size.
     pub visuals: Vec<OutputFile>,
-    /// Its figures as typed data.
+    /// Its charts as typed data.
     pub charts: Vec<Value>,
 }
 
@@ -62,16 +62,16 @@ pub struct CodeError {
 /// An output that can be read as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Its number among the cell's outputs.
+    /// Its index among the cell's outputs.
     pub index: usize,
-    /// The type of the file.
+    /// Its MIME type.
     pub mime: String,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: usize,
 }
 
 impl ProgramSession {
-    /// What a model gets of the cell `id`, with at most so many bytes of text. `None`: there is no such cell.
+    /// The result of the cell `id` for a model, with at most this many bytes of text. `None`: there is no such cell.
     pub async fn result(
         &self,
         id: &str,
@@ -134,22 +134,22 @@ fn error_of(cell: &CodeCell) -> Option<CodeError> {
     })
 }
 
-/// An output as a program gets it that shows outputs one by one.
+/// An output, for programs that show outputs one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShownOutput {
-    /// What was printed.
+    /// Printed text.
     Stdout(String),
-    /// What was written to stderr.
+    /// Text on stderr.
     Stderr(String),
     /// A value, as text.
     Value(String),
     /// A traceback, without colours.
     Error(String),
-    /// A picture: its type and its bytes.
+    /// A picture: type and bytes.
     Picture(String, Vec<u8>),
 }
 
-/// The outputs of a cell, in order: pictures at full size, all else as text without colours.
+/// The outputs of a cell in order: pictures at full size, everything else as text without colours.
 pub fn shown(cell: &CodeCell) -> Vec<ShownOutput> {
     let outputs = cell.outputs.to_notebook();
     outputs.iter().filter_map(shown_output).collect()
@@ -175,7 +175,7 @@ fn shown_output(output: &Output) -> Option<ShownOutput> {
     }
 }
 
-/// How the name of a picture's file ends.
+/// The file suffix of a picture.
 pub fn ending_of(mime: &str) -> &str {
     match mime {
         "image/jpeg" => "jpg",
@@ -194,7 +194,7 @@ fn charts(cell: &CodeCell) -> Vec<Value> {
     outputs.iter().filter_map(chart).collect()
 }
 
-/// The outputs of a cell that no text stands for.
+/// The outputs of a cell that text cannot represent.
 pub fn visuals(cell: &CodeCell) -> Vec<OutputFile> {
     let outputs = cell.outputs.to_notebook().into_iter().enumerate();
     let file = |(index, output): (usize, Output)| {
@@ -209,7 +209,7 @@ pub fn visuals(cell: &CodeCell) -> Vec<OutputFile> {
     outputs.filter_map(file).collect()
 }
 
-/// An output as a file: its type and its bytes.
+/// An output as a file: type and bytes.
 pub fn file_of(output: &Output) -> Option<(String, Vec<u8>)> {
     match output {
         Output::DisplayData { data, .. } | Output::ExecuteResult { data, .. } => {

@@ -1,4 +1,5 @@
-//! A run whose pictures become files of the workspace, for programs whose model gets text and whose person opens files.
+//! A run that saves its pictures as files of the workspace, for programs whose model gets text and whose person opens
+//! files.
 
 use std::path::PathBuf;
 
@@ -6,37 +7,37 @@ use super::result::{self, CodeError, ShownOutput, ending_of, shown};
 use super::{FileError, ProgramSession, TurnOutcome, Workspace};
 use crate::session::CodeCell;
 
-/// The directory of the pictures.
+/// The directory for pictures.
 const PLOTS: &str = "plots";
-/// Pictures of one run.
+/// Maximum pictures of one run.
 const PICTURES: usize = 50;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SavedRun {
-    /// How it ended, in one word.
+    /// How it ended, as one word.
     pub status: String,
-    /// All that is text, cut in the middle if it is long, and how the run ended.
+    /// All text, cut in the middle if it is long, and how the run ended.
     pub text: String,
-    /// What the code raised.
+    /// The exception that the code raised.
     pub error: Option<CodeError>,
     /// The pictures that it displayed.
     pub files: Vec<SavedPicture>,
 }
 
-/// A picture that is a file now.
+/// A saved picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedPicture {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its type.
+    /// Its MIME type.
     pub mime: String,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl ProgramSession {
-    /// What came of a turn's last cell, with at most so many bytes of text, and its pictures in `workspace`.
+    /// The result of a turn's last cell, with at most this many bytes of text, and its pictures in `workspace`.
     pub async fn saved(
         &self,
         outcome: &TurnOutcome,
@@ -83,7 +84,7 @@ fn of_cell(
             .and_then(|bytes| Ok((workspace.place(&path)?, bytes)));
         match written {
             Ok((path, bytes)) => {
-                // Nobody has seen it yet.
+                // It has not been shown to anyone yet.
                 let (seen, saved) = (
                     " shown to the user",
                     format!(" saved as {}", path.display()),

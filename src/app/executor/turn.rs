@@ -1,7 +1,7 @@
-//! One turn of a session for a program: a cell that runs, or a question to the model, with all that is seen of it.
+//! One turn of a session for a program: a cell that runs, or a question to the model, with all its events.
 //!
-//! A turn that is dropped before its end is interrupted: nobody waits for it any more. What it has done stays in the
-//! notebook, and the next turn of the session waits until it is over.
+//! Dropping an unfinished turn interrupts it, because nobody waits for it any more. What it has done stays in the
+//! notebook, and the session's next turn waits for its end.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::agent::{Command, EventKind, TurnEnd};
 use crate::app::registry::ClientGuard;
 use crate::task;
 
-/// How long a turn waits for those before it.
+/// How long a turn waits for earlier turns.
 const QUEUE: Duration = Duration::from_mins(30);
-/// How long for what clients of other kinds do in the session.
+/// How long it waits for the activity of other clients in the session.
 const BUSY: Duration = Duration::from_mins(2);
 /// How often it tries meanwhile.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long code may take to end when its time is up, before its kernel is started anew.
+/// How long code may take to stop at its time limit, before its kernel is restarted.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long until code that nobody waits for is interrupted again.
+/// Time between interrupts of code that nobody waits for.
 const SOON: Duration = Duration::from_secs(3);
-/// Notices that are kept.
+/// How many notices are kept.
 const NOTICES: usize = 50;
 
-/// A turn that goes on.
+/// A running turn.
 pub struct Turn {
     inner: Option<Inner>,
     stop: Stop,
@@ -41,7 +41,7 @@ struct Inner {
     held: (ClientGuard, OwnedMutexGuard<()>),
 }
 
-/// When the code's time is up.
+/// When the code reaches its time limit.
 #[derive(Clone, Copy)]
 enum Stop {
     Never,
@@ -49,20 +49,20 @@ enum Stop {
     Restart(Instant),
 }
 
-/// What has come of a turn so far.
+/// The result of a turn so far.
 #[derive(Debug, Clone, Default)]
 pub struct TurnOutcome {
-    /// The cells that ran, or were to run.
+    /// The cells that ran, or were meant to run.
     pub cells: Vec<String>,
-    /// How the last one ended, in the words of [`EventKind::CodeFinished`].
+    /// How the last cell ended, in the words of [`EventKind::CodeFinished`].
     pub status: Option<String>,
     /// Its `In [n]` number.
     pub count: Option<i64>,
-    /// What a person should know.
+    /// Notices for a person.
     pub notices: Vec<String>,
-    /// Whether the code's time was up.
+    /// Whether the code reached its time limit.
     pub timed_out: bool,
-    /// How the turn ended; `None` if it goes on, or the session ended with it.
+    /// How the turn ended; `None` if it is running, or the session ended with it.
     pub end: Option<TurnEnd>,
     began: Option<Instant>,
     took: Duration,
@@ -76,7 +76,7 @@ impl TurnOutcome {
 }
 
 impl ProgramSession {
-    /// Runs code; `limit` is how long it may run.
+    /// Runs code; `limit` is its time limit.
     ///
     /// # Errors
     /// [`ExecutorError`].
@@ -90,7 +90,7 @@ impl ProgramSession {
         self.begin(by, Command::Run { code, language }, limit).await
     }
 
-    /// Asks the model, whose code has the session's own limit of time.
+    /// Asks the model. The session's own time limit applies to its code.
     ///
     /// # Errors
     /// [`ExecutorError`].
@@ -103,7 +103,7 @@ impl ProgramSession {
         if self.live.activity().model.is_none() {
             let settings = executor.settings().model.clone();
             let config = || executor.registry().context().config.model.clone();
-            // Without a name the best there is; the question waits for it.
+            // Without a name: the best available; the question waits for it.
             let model = settings.or_else(config).unwrap_or_default();
             let handle = self.live.handle();
             handle.send(by, Command::SetModel { model }).await?;
@@ -133,7 +133,7 @@ impl ProgramSession {
                 Err(Rejection::Busy | Rejection::Restoring) if Instant::now() < until => {
                     let is_over =
                         |event: &EventKind| matches!(event, EventKind::TurnFinished { .. });
-                    // Its end may have come before we looked.
+                    // The end may have come before we subscribed.
                     let _ = timeout(AGAIN, view.until(is_over)).await;
                 }
                 Err(Rejection::Busy | Rejection::Restoring) => return Err(busy(BUSY)),
@@ -157,7 +157,7 @@ impl ProgramSession {
     }
 }
 
-/// What happens from now on.
+/// A view of the events from now on.
 pub(super) async fn fresh_view(handle: &SessionHandle, by: &str) -> Result<View, Rejection> {
     let newest = handle.resume(by, handle.newest());
     let client = match newest {
@@ -168,7 +168,7 @@ pub(super) async fn fresh_view(handle: &SessionHandle, by: &str) -> Result<View,
 }
 
 impl Turn {
-    /// What happens next; `None` at the end. Can be cancelled without loss.
+    /// The next event; `None` at the end. Can be cancelled without loss.
     pub async fn next(&mut self) -> Option<EventKind> {
         loop {
             let inner = self.inner.as_mut()?;
@@ -195,7 +195,7 @@ impl Turn {
                     };
                     self.outcome.timed_out = true;
                     self.stop = next;
-                    // A session that has ended says so next.
+                    // If the session has ended, the next event says so.
                     let _ = inner.view.send(command).await;
                 }
             }
@@ -205,7 +205,7 @@ impl Turn {
     /// Sends a command, such as the answer to a question.
     ///
     /// # Errors
-    /// Why it is not carried out.
+    /// Why it was rejected.
     pub async fn send(&mut self, command: Command) -> Result<(), Rejection> {
         match &mut self.inner {
             Some(inner) => inner.view.send(command).await,
@@ -213,12 +213,12 @@ impl Turn {
         }
     }
 
-    /// What has come of it so far.
+    /// The result so far.
     pub fn outcome(&self) -> &TurnOutcome {
         &self.outcome
     }
 
-    /// The code's time does not count while its program is asked.
+    /// Extends the time limit by the time that its program was asked something.
     pub fn extend(&mut self, by: Duration) {
         if let Stop::Interrupt(at) = &mut self.stop {
             *at += by;
@@ -294,7 +294,7 @@ impl Drop for Turn {
         task::spawn("abandoned turn", async move {
             let _held = held;
             let is_over = |event: &EventKind| matches!(event, EventKind::TurnFinished { .. });
-            // An interrupt can be lost where code has only just begun.
+            // An interrupt can be lost if the code has only just begun.
             for (command, grace) in [
                 (Command::Interrupt, SOON),
                 (Command::Interrupt, GRACE),

@@ -1,4 +1,4 @@
-//! Taking turns of a session back for a program.
+//! Undoes turns of a session for a program.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::agent::stream::Rejection;
 use crate::agent::undo::UndoTo;
 use crate::agent::{Command, EventKind};
 
-/// How long it may take: cells may have to run again.
+/// How long undo may take: cells may have to run again.
 const WITHIN: Duration = Duration::from_mins(10);
 
-/// What became of it.
+/// The result of undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// It is done.
+    /// Done.
     Undone(Undone),
-    /// Not done: not all would be as it was.
+    /// Not done: undo would be incomplete, for these reasons.
     Inexact(Vec<String>),
     /// Not done, for this reason.
     Refused(String),
 }
 
 impl ProgramSession {
-    /// Takes the last `turns` back; with `anyway` also if not all will be as it was.
+    /// Undoes the last `turns`; with `anyway`, even if undo is incomplete.
     ///
     /// # Errors
     /// [`ExecutorError`].

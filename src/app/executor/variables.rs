@@ -1,19 +1,19 @@
-//! What a program sees of a variable: rows of a table, or how it begins.
+//! A program's view of a variable: rows of a table, or the beginning of its value.
 
 use super::ProgramSession;
 use crate::agent::query::{FrameWindow, QueryError, QueryReason, Rows, VariableInfo};
 
-/// What was seen of a variable.
+/// A view of a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Looked {
     /// Rows of a table.
     Rows(FrameWindow),
-    /// It is no table.
+    /// The beginning of a variable that is no table.
     Beginning(VariableInfo),
 }
 
 impl ProgramSession {
-    /// Looks at the variable `name`.
+    /// Inspects the variable `name`.
     ///
     /// # Errors
     /// [`QueryError`].

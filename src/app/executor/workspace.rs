@@ -1,4 +1,4 @@
-//! The files that a program's sessions work with: read and written within the bounds that their code has.
+//! The files of a program's sessions: read and written within the permissions of the sessions' code.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::app::files::FileEntry;
 use crate::kernel::folder;
 use crate::kernel::{Level, LevelChoice};
 
-/// Bytes of a file that is read or written whole.
+/// Maximum bytes of a file that is read or written whole.
 const LARGEST: u64 = 64 << 20;
-/// Bytes of text at a time.
+/// Maximum bytes of text per read.
 const TEXT: usize = 100_000;
 
 /// A directory as programs see it.
@@ -21,10 +21,10 @@ pub struct Workspace {
     may_write: bool,
 }
 
-/// What a file is, by its name and beginning.
+/// The kind of a file, from its name and beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Text in UTF-8.
+    /// UTF-8 text.
     Text,
     /// A picture of this type.
     Image(&'static str),
@@ -32,32 +32,32 @@ pub enum FileKind {
     Binary,
 }
 
-/// Why a file was not read or written.
+/// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is somewhere else.
+    /// It is outside the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
     /// Code may not change it either.
     #[error("`{0}` is read-only, as for code")]
     Protected(String),
-    /// The sandbox writes nothing.
+    /// The sandbox is read-only.
     #[error("files cannot be written: the sandbox is read-only")]
     ReadOnly,
-    /// The operating system says no.
+    /// The operating system refused.
     #[error("`{path}` could not be {what}: {error}")]
     Io {
-        /// Which.
+        /// The path.
         path: String,
         /// `read`, `listed`, `written`.
         what: &'static str,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
 }
 
 impl FileError {
-    /// What to do next.
+    /// A hint for the person.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Outside(_) => Some("give a path relative to the workspace, without `..`"),
@@ -75,7 +75,7 @@ impl FileError {
 }
 
 impl Workspace {
-    /// `root`, in which code may do what `level` says.
+    /// The directory `root`, with the permissions of `level`.
     pub fn new(root: &Path, level: Option<LevelChoice>) -> Self {
         Self {
             root: root.to_owned(),
@@ -88,7 +88,7 @@ impl Workspace {
         &self.root
     }
 
-    /// What is in the directory `path`.
+    /// Lists the directory `path`.
     ///
     /// # Errors
     /// [`FileError`].
@@ -106,7 +106,7 @@ impl Workspace {
         files::read(&place, LARGEST).map_err(|error| failed(path, "read", error))
     }
 
-    /// Writes a file, whole or not at all, with the directories above it. Says how many bytes it has.
+    /// Writes a file atomically, and creates its parent directories. Returns its size in bytes.
     ///
     /// # Errors
     /// [`FileError`].
@@ -116,7 +116,7 @@ impl Workspace {
         }
         let place = self.place(path)?;
         let inside = place.strip_prefix(&self.root).unwrap_or(&place);
-        // What the sandbox keeps from code: a repository's own files run programs of the person.
+        // The sandbox also denies this to code, because a repository's own files can run programs of the person.
         let is_git = |it: Component<'_>| it.as_os_str() == ".git";
         let is_trusted = [project::FILE, project::SERVERS]
             .map(Path::new)
@@ -130,7 +130,7 @@ impl Workspace {
         files::write(&place, bytes).map_err(|error| failed(path, "written", error))
     }
 
-    /// Whether `path` is a plain file that can be read.
+    /// Whether `path` is a readable regular file.
     ///
     /// # Errors
     /// [`FileError::Outside`].
@@ -140,7 +140,7 @@ impl Workspace {
         Ok(metadata.is_ok_and(|it| it.is_file()))
     }
 
-    /// Where `path` is: relative, or absolute and in the workspace.
+    /// The full path of `path`, which is relative, or absolute within the workspace.
     ///
     /// # Errors
     /// [`FileError::Outside`].
@@ -153,7 +153,7 @@ impl Workspace {
         };
         let relative = inside.and_then(files::relative);
         let relative = relative.ok_or_else(|| FileError::Outside(path.to_owned()))?;
-        // Without a slash at its end.
+        // Without a trailing slash.
         Ok(self
             .root
             .components()
@@ -163,7 +163,7 @@ impl Workspace {
 }
 
 impl FileKind {
-    /// What `bytes` are.
+    /// The kind of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             Self::Image("image/png")
@@ -181,7 +181,7 @@ impl FileKind {
     }
 }
 
-/// Some lines of a text from line `first` on, counted from one; the last one, and how many there are.
+/// Lines of a text from line `first` on, counted from 1; also the number of the last line returned, and the total.
 pub fn lines_of(text: &str, first: usize, most: usize) -> (String, usize, usize) {
     let total = text.lines().count();
     let skipped = first.max(1) - 1;
@@ -195,7 +195,7 @@ pub fn lines_of(text: &str, first: usize, most: usize) -> (String, usize, usize)
         last += 1;
     }
     if shown.is_empty() && skipped < total {
-        // One line that is too long: its beginning.
+        // A single line that is too long: returns its beginning.
         let line = text.lines().nth(skipped).unwrap_or_default();
         shown = line.chars().take(TEXT / 4).collect();
         shown.push('…');

@@ -1,4 +1,4 @@
-//! A notebook file, or that of a session, as another file.
+//! Exports a notebook file, or the notebook of a session, as another file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::app::{Context, kept, notebook, place};
 use crate::error::{Failure, FailureKind};
 use crate::export::{self, Options};
 
-/// Larger pictures beside a notebook are not put into its page.
+/// Larger pictures next to a notebook are not embedded in its page.
 const LARGEST: u64 = 16 << 20;
 
-/// The notebook in the file `from` as text. With an `output`, pictures of Markdown are written beside that.
+/// The notebook in the file `from` as text. With an `output`, pictures of Markdown are written next to it.
 ///
 /// # Errors
-/// A file that cannot be read, and pictures that cannot be written.
+/// A file that cannot be read, or pictures that cannot be written.
 pub fn render(
     from: &Path,
     to: Exported,
@@ -76,10 +76,10 @@ pub fn cell_page(
     Ok((!notebook.cells.is_empty()).then(page))
 }
 
-/// Writes the notebook in the file `from` to the file `output`. `to` is what it becomes, by default what the ending says.
+/// Writes the notebook in the file `from` to the file `output`. `to` is the format; by default the suffix decides.
 ///
 /// # Errors
-/// No format, a notebook that would be overwritten, files that cannot be read or written.
+/// An unknown format, a notebook that would be overwritten, or files that cannot be read or written.
 pub fn write(
     from: &Path,
     to: Option<Exported>,
@@ -110,7 +110,7 @@ pub fn write(
     })
 }
 
-/// The notebook that is meant: a file, else that of a session.
+/// The notebook that `named` means: a file, otherwise that of a session.
 ///
 /// # Errors
 /// There is neither.
@@ -136,7 +136,7 @@ pub fn find(named: &Path, context: &Context) -> Result<PathBuf, Failure> {
     .hint("`sponde resume` writes it again from the journal"))
 }
 
-/// A notebook is never lost: no export over the notebook itself, and none over another one.
+/// Protects notebooks: an export never overwrites the notebook itself or another one.
 fn check(notebook: &Path, output: &Path, to: Exported) -> Result<(), Failure> {
     let shown = output.display();
     let same = |path: &Path| path.canonicalize().ok();
@@ -158,7 +158,7 @@ fn check(notebook: &Path, output: &Path, to: Exported) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A picture beside the notebook, as a URL that holds it; never one that is elsewhere.
+/// A picture next to the notebook as a data URL; never one from another directory.
 fn picture(beside: &Path, path: &str) -> Option<String> {
     let path = path.replace("%20", " ");
     let beside = if beside.as_os_str().is_empty() {
@@ -198,7 +198,7 @@ fn picture(beside: &Path, path: &str) -> Option<String> {
     Some(format!("data:{mime};base64,{encoded}"))
 }
 
-/// Pictures in a folder beside a file: one that is there already is used again, and none is overwritten.
+/// Pictures in a folder next to a file: an identical picture is reused, and none is overwritten.
 struct Beside {
     dir: PathBuf,
     next: usize,
@@ -214,7 +214,7 @@ impl Beside {
         }
     }
 
-    /// Writes a picture and gives its path as the file links to it.
+    /// Writes a picture and returns its path for a link from the file.
     fn keep(&mut self, name: &str, ending: &str, bytes: &[u8]) -> Option<String> {
         if self.failed.is_some() {
             return None;

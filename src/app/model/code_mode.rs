@@ -1,4 +1,4 @@
-//! How a model is asked to run code: what was chosen, else what suits it; and how a small model is helped.
+//! How a model is asked to run code: as configured, otherwise as suits it; and how a small model is helped.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::llm::tuning::Tuning;
 use crate::llm::types::{Provider, ProviderError};
 use crate::llm::wording::Wording;
 
-/// Bytes of a cell's text that a model gets.
+/// How many bytes of a cell's text a model gets.
 pub(in crate::app) const OUTPUT_BUDGET: usize = 8_000;
-/// Those that a small one gets.
+/// How many a small model gets.
 const SMALL_BUDGET: usize = 600;
 
-/// `provider`, ready to be asked as is wanted.
+/// Prepares `provider` as wanted.
 pub(super) fn ready(
     provider: Arc<dyn Provider>,
     kind: ProviderKind,
     wanted: &Wanted<'_>,
     notify: &Notify,
 ) -> Chosen {
-    // Servers of one's own have small models of all kinds; the makers' own are trained on tools.
+    // Self-hosted servers have small models of all kinds; vendors' own models are trained on tools.
     let coached = provider.info().small && keeps_to_schemas(kind);
     let suits = match (coached, provider.info().tools) {
         (true, _) => CodeMode::Json,
@@ -79,7 +79,7 @@ pub(super) fn ready(
         output_budget: if coached { SMALL_BUDGET } else { OUTPUT_BUDGET },
         system: match (coached, wanted.language) {
             (true, "python") => prompt::small_system(mode),
-            // The examples are Python; in another language the ordinary prompt does less harm.
+            // The examples are in Python; for another language, the ordinary prompt does less harm.
             (_, language) => prompt::system(language),
         },
         own: None,
@@ -107,7 +107,7 @@ fn constrained_options(coached: bool, tuning: Tuning) -> ConstrainedOptions {
         return ConstrainedOptions { tuning, ..usual };
     }
     ConstrainedOptions {
-        // The small prompt says it.
+        // The small prompt already says it.
         instructions: String::new(),
         wording: Wording {
             after_output:
@@ -126,7 +126,7 @@ fn fenced_options(language: &str, coached: bool, tuning: Tuning) -> FencedOption
         return FencedOptions { tuning, ..usual };
     }
     FencedOptions {
-        // The small prompt says it.
+        // The small prompt already says it.
         instructions: String::new(),
         wording: Wording {
             after_output:
@@ -141,7 +141,7 @@ fn fenced_options(language: &str, coached: bool, tuning: Tuning) -> FencedOption
     }
 }
 
-/// Whether the servers of this kind honour a JSON schema for the reply.
+/// Whether servers of this kind honour a JSON schema for the reply.
 fn keeps_to_schemas(kind: ProviderKind) -> bool {
     match kind {
         ProviderKind::LlamaServer

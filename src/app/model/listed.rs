@@ -1,4 +1,4 @@
-//! The models that a front end can offer: those whose key is here, those of servers on this machine, those installed.
+//! The models that a front end can offer: those with a key, those of servers on this machine, and installed ones.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct ListedModel {
     pub source: &'static str,
 }
 
-/// What there is, best first: the first is what a session gets when nobody names a model.
+/// The available models, best first: the first one is the default of a session.
 pub async fn listed(context: &Context) -> Vec<ListedModel> {
     let environment = variables(context);
     let setup = Setup {

@@ -16,7 +16,7 @@ use crate::llm::mode::CodeMode;
 use crate::llm::rig::RigProvider;
 use crate::llm::types::{ModelInfo, Price, Provider};
 
-/// A server of ours; it ends with this.
+/// A server that we started; dropping this ends it.
 pub struct OwnServer {
     server: LocalServer,
     beginning: Beginning,
@@ -24,7 +24,7 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Stops it in good order.
+    /// Shuts it down cleanly.
     pub async fn stop(self) {
         self.beginning.keep(&self.server, &self.provider).await;
         self.server.stop().await;
@@ -68,7 +68,7 @@ pub(super) async fn start(
     let mut options =
         LocalServerOptions::for_model(&model, &dir, engine, log).map_err(server_failed)?;
     let prompts = paths.cache.join("prompts");
-    // Without the directory nothing is kept, which only costs time.
+    // Without the directory nothing is cached, which only costs time.
     options.prompts = private_dir(&prompts).then(|| prompts.clone());
     let mode = wanted.mode.unwrap_or(CodeMode::Json);
     let mut beginning = Beginning::of(&model, options.context, mode, prompts);

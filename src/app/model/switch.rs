@@ -1,4 +1,4 @@
-//! Another model in the middle of a session (`/model`), and the server of ours that one may have.
+//! Switches the model in the middle of a session (`/model`), and manages the server that we may have started for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,14 +15,14 @@ pub struct Switchboard {
     context: Context,
     mode: Option<CodeMode>,
     language: String,
-    /// What is added to every system prompt.
+    /// Text added to every system prompt.
     instructions: Vec<Instructions>,
-    /// The server of ours that answers now, if one does.
+    /// The server that we started for the current model, if any.
     own: Mutex<Option<OwnServer>>,
 }
 
 impl Switchboard {
-    /// For a session whose main kernel speaks `language`.
+    /// For a session whose main kernel has this `language`.
     pub fn new(
         context: &Context,
         mode: Option<CodeMode>,
@@ -38,7 +38,7 @@ impl Switchboard {
         })
     }
 
-    /// The model that a session begins with: the named one, or the best there is.
+    /// A session's first model: the named one, or the best available.
     ///
     /// # Errors
     /// The model cannot be opened, or no model is found.
@@ -46,10 +46,10 @@ impl Switchboard {
         self.if_any(name).await?.ok_or_else(none)
     }
 
-    /// The same; `None` if no model is named and no model is found.
+    /// The same; `None` if no model is named and none is found.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The model is not available.
     pub async fn if_any(&self, name: Option<&str>) -> Result<Option<ModelSetup>, Failure> {
         let wanted = Wanted {
             mode: self.mode,
@@ -74,18 +74,18 @@ impl Switchboard {
         }))
     }
 
-    /// Whether the model is in a server of ours.
+    /// Whether the model is in a server that we started.
     pub fn has_own(&self) -> bool {
         let slot = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         slot.is_some()
     }
 
-    /// Stops the server of ours in good order, if there is one.
+    /// Shuts down the server that we started, if there is one.
     pub async fn end(&self) {
         self.end_with(None).await;
     }
 
-    /// Puts `own` in the place of the server there was, which is stopped.
+    /// Replaces the previous server with `own`, and stops it.
     async fn end_with(&self, own: Option<OwnServer>) {
         if let Some(before) = self.replace(own) {
             before.stop().await;
@@ -102,7 +102,7 @@ impl Models for Arc<Switchboard> {
     fn open(&self, name: &str) -> Opening {
         let (board, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {
-            // Without a name: the best there is.
+            // Without a name: the best available.
             let name = (!name.is_empty()).then_some(name.as_str());
             board
                 .first(name)

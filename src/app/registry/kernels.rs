@@ -1,7 +1,8 @@
-//! Kernels for programs that bring their own front end: those of the sessions that run, and others without a session, which
-//! are started as the server's sessions are, with the same sandbox and within the same limit.
+//! Kernels for programs that bring their own front end: those of running sessions, and others without a session. The
+//! latter start with the same sandbox as the server's sessions, and count towards the same limit.
 //!
-//! A kernel without a session lives until somebody ends it, or until nobody was connected to it for the registry's time.
+//! A kernel without a session lives until a client ends it, or until no client was connected for the registry's idle
+//! time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::kernel::{
 };
 use crate::task;
 
-/// Kernels that programs can connect to; clones share them.
+/// The kernels that programs can connect to; clones share them.
 #[derive(Clone)]
 pub struct KernelRegistry {
     registry: Registry,
@@ -34,7 +35,7 @@ pub struct KernelRegistry {
 
 /// A kernel that any number of clients can use.
 pub struct SharedKernel {
-    /// Its id, a UUID. That of a session's kernel is the same each time the session runs.
+    /// Its id, a UUID. A session's kernel has the same id each time the session runs.
     pub id: String,
     /// Its kernelspec.
     pub name: String,
@@ -47,13 +48,13 @@ enum KernelOf {
     OfSession(SessionKernel),
 }
 
-/// Why a kernel was not started.
+/// Why a kernel could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There are too many, or the server ends.
+    /// There are too many, or the server is ending.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// What is missing.
+    /// Something required is missing.
     #[error("{0}")]
     Failed(Failure),
     /// It did not start.
@@ -62,7 +63,7 @@ pub enum StartError {
 }
 
 impl KernelRegistry {
-    /// Of the sessions of `registry`, and of others that are started like those with `settings`.
+    /// Kernels of the sessions of `registry`, and others that start with `settings`.
     pub fn new(registry: Registry, settings: SessionSettings) -> Self {
         let kernels = Self {
             registry,
@@ -75,7 +76,7 @@ impl KernelRegistry {
         kernels
     }
 
-    /// The kernels that can be started, the usual one first.
+    /// The kernels that can be started, the default one first.
     ///
     /// # Errors
     /// A gateway does not answer.
@@ -114,7 +115,7 @@ impl KernelRegistry {
         }
     }
 
-    /// Starts a kernel that belongs to no session. `name` is no path.
+    /// Starts a kernel that belongs to no session. `name` must not be a path.
     ///
     /// # Errors
     /// [`StartError`].
@@ -156,7 +157,7 @@ impl KernelRegistry {
         let sandbox = if remote.is_some() {
             Sandbox::Full
         } else {
-            // Programs of others run a model\'s code with it.
+            // Third-party programs run a model's code with it.
             let settings = &settings.sandbox;
             sandbox::sandbox(settings, CodeOf::Model, &directory, &[], &context).await?
         };
@@ -167,13 +168,13 @@ impl KernelRegistry {
         })
     }
 
-    /// All that run, those of sessions too.
+    /// All running kernels, including those of sessions.
     pub async fn list(&self) -> Vec<Arc<SharedKernel>> {
         self.look_at_sessions().await;
         self.all().values().cloned().collect()
     }
 
-    /// The kernel `id`, if it runs.
+    /// The kernel `id`, if it is running.
     pub async fn get(&self, id: &str) -> Option<Arc<SharedKernel>> {
         let known = self.all().get(id).cloned();
         if known.as_ref().is_some_and(|it| it.session().is_none()) {
@@ -190,7 +191,7 @@ impl KernelRegistry {
         self.get(&id_of(&live.id, &main.language)).await
     }
 
-    /// Enters the kernels of sessions that have begun, and lets go those of sessions that have ended.
+    /// Adds the kernels of new sessions, and drops those of ended sessions.
     async fn look_at_sessions(&self) {
         let live = self.registry.list();
         let gone = {
@@ -211,7 +212,7 @@ impl KernelRegistry {
             kernel.hub.close().await;
         }
         for session in live {
-            // One that ends now has none.
+            // A session that is just ending has none.
             let ready = session.handle().kernels().await.unwrap_or_default();
             for (index, offer) in session.kernels.iter().enumerate() {
                 let is_ready = |(language, _): &(String, Kernel)| *language == offer.language;
@@ -235,7 +236,7 @@ impl KernelRegistry {
         }
     }
 
-    /// Ends a kernel that belongs to no session. False: there is no such kernel.
+    /// Ends a kernel that belongs to no session. Returns `false` if there is no such kernel.
     pub async fn end(&self, id: &str) -> bool {
         let kernel = {
             let mut all = self.all();
@@ -249,7 +250,7 @@ impl KernelRegistry {
         true
     }
 
-    /// Ends all of them. Those of sessions end with these.
+    /// Ends all of them. Kernels of sessions end with their session.
     pub async fn close(&self) {
         let all = std::mem::take(&mut *self.all());
         let ending = all.values().map(|kernel| kernel.shut_down());
@@ -294,7 +295,7 @@ impl SharedKernel {
         }
     }
 
-    /// What it is doing, and for how many.
+    /// Its current activity, and for how many clients.
     pub fn activity(&self) -> HubActivity {
         match &self.kind {
             KernelOf::Alone { .. } => self.hub.activity(),
@@ -302,7 +303,7 @@ impl SharedKernel {
         }
     }
 
-    /// A client, named by its own session. `None` if the kernel is gone for good.
+    /// Adds a client, identified by its own session. `None` if the kernel is permanently gone.
     pub async fn connect(&self, session: &str) -> Option<HubClient> {
         if let KernelOf::OfSession(kernel) = &self.kind {
             kernel.share(&self.hub);
@@ -310,24 +311,24 @@ impl SharedKernel {
         self.hub.join(session).await
     }
 
-    /// Interrupts what runs.
+    /// Interrupts the running code.
     ///
     /// # Errors
-    /// It is dead, or its session has ended.
+    /// The kernel is dead, or its session has ended.
     pub async fn interrupt(&self) -> Result<(), KernelError> {
         match &self.kind {
             KernelOf::Alone { kernel, .. } => {
-                // The code of clients is not among our executions.
+                // Code of clients is not among our executions.
                 kernel.tap_sender().interrupt().await
             }
             KernelOf::OfSession(kernel) => kernel.command(Command::Interrupt).await,
         }
     }
 
-    /// Starts it anew; all its variables are lost.
+    /// Restarts it; all its variables are lost.
     ///
     /// # Errors
-    /// As [`Kernel::restart`].
+    /// Same as [`Kernel::restart`].
     pub async fn restart(&self) -> Result<(), KernelError> {
         match &self.kind {
             KernelOf::Alone { kernel, .. } => {

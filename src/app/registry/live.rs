@@ -13,22 +13,22 @@ use crate::agent::stream::SessionHandle;
 use crate::app::{Session, files};
 use crate::session::Transcript;
 
-/// Bytes of a plot's vector graphic, or of its data.
+/// Maximum bytes of a plot's vector graphic, or of its data.
 const MOST_BESIDE_PLOT: u64 = 64 << 20;
 
-/// A session that runs in this process.
+/// A session that is running in this process.
 pub struct LiveSession {
     /// Its id.
     pub id: String,
-    /// Where its kernels work.
+    /// The directory of its kernels.
     pub directory: PathBuf,
-    /// Where its notebook is kept.
+    /// The path of its notebook.
     pub notebook: PathBuf,
     /// Its kernels, the main one first.
     pub kernels: Vec<KernelOffer>,
-    /// What the model's code may do, in words.
+    /// What the model's code may do, as text.
     pub sandbox: String,
-    /// Asks its kernels beside the cells.
+    /// Queries its kernels outside the cells.
     pub asides: Asides,
     /// When it was opened here.
     pub started: jiff::Timestamp,
@@ -36,7 +36,7 @@ pub struct LiveSession {
     watch: Mutex<Watch>,
     clients: AtomicUsize,
     used: Mutex<Instant>,
-    /// `None` once it ends.
+    /// `None` once it is ending.
     session: Mutex<Option<(Session, Slot)>>,
 }
 
@@ -58,12 +58,12 @@ impl LiveSession {
         }
     }
 
-    /// Reaches it.
+    /// The session's handle.
     pub fn handle(&self) -> &SessionHandle {
         &self.handle
     }
 
-    /// What lies beside the file of a plot: the same as `svg`, or its data as `csv`.
+    /// The file next to a plot's picture: the vector graphic for `svg`, the data for `csv`.
     pub async fn beside_plot(
         &self,
         cell: String,
@@ -82,7 +82,7 @@ impl LiveSession {
         tokio::task::spawn_blocking(read).await.ok()?
     }
 
-    /// What it is doing, as far as was seen.
+    /// Its current activity, as far as the registry has seen it.
     pub fn activity(&self) -> Activity {
         lock(&self.watch).activity.clone()
     }
@@ -92,24 +92,24 @@ impl LiveSession {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Counts a client as long as the guard lives.
+    /// Counts a client until the guard is dropped.
     pub fn client(self: &Arc<Self>) -> ClientGuard {
         self.clients.fetch_add(1, Ordering::Relaxed);
         ClientGuard(Arc::clone(self))
     }
 
-    /// Somebody wants something of it.
+    /// Records that a client uses it.
     pub fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    /// Whether nobody has looked at it and it has done nothing for so long.
+    /// Whether it had no viewer and no activity for this long.
     pub(super) fn is_idle_for(&self, idle: Duration) -> bool {
         let is_busy = self.activity().is_busy;
         self.clients() == 0 && !is_busy && lock(&self.used).elapsed() >= idle
     }
 
-    /// Sees what happens until it ends.
+    /// Follows its events until it ends.
     pub(super) async fn follow(&self) {
         let mut client = self.handle.from_start("registry");
         while let Some(received) = client.next().await {
@@ -118,7 +118,7 @@ impl LiveSession {
         }
     }
 
-    /// What must be ended, and the place that is free then.
+    /// Takes out the session to end, and the place that becomes free.
     pub(super) fn take(&self) -> Option<(Session, Slot)> {
         lock(&self.session).take()
     }

@@ -1,7 +1,7 @@
-//! A session's kernel for other front ends: what they run is the person's own cell in that session, and waits until the
-//! session has time for it, as it would wait in the kernel.
+//! A session's kernel for other front ends. Their code runs as the person's own cell in that session, and waits until
+//! the session has time for it, as it would wait in the kernel.
 //!
-//! Nothing here runs until the first of them connects.
+//! Nothing here runs until the first front end connects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::jupyter::raw::RawMessage;
 use crate::kernel::{Hub, HubActivity, HubOwner, Kernel, KernelError, OwnerRequest};
 use crate::task;
 
-/// Names the sessions' client in what others see.
+/// The name of these front ends, as other clients see it.
 const CLIENT: &str = "jupyter";
 
-/// Requests that wait for the session's task.
+/// How many requests may wait for the session's task.
 const REQUESTS: usize = 64;
-/// Code that waits for the session; more is refused.
+/// How much code may wait for the session; more is rejected.
 const WAITING: usize = 256;
-/// How often a session that is busy, or a kernel that is not there yet, is looked at besides when it says something.
+/// How often to check a busy session or a missing kernel, in addition to its events.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long code waits for a kernel that is not there.
+/// How long code waits for a missing kernel.
 const KERNEL_WITHIN: Duration = Duration::from_mins(2);
-/// How long a session may take to see that its code asks for a line, and how often that is looked for.
+/// How long a session may take to notice that its code asks for input.
 const ASKED_WITHIN: Duration = Duration::from_secs(3);
-/// See [`ASKED_WITHIN`].
+/// How often to check that; see [`ASKED_WITHIN`].
 const ASKED_EVERY: Duration = Duration::from_millis(10);
-/// How long after the end of its turn the kernel's answer to a cell may take: they come by different ways.
+/// How long after the end of its turn the kernel's reply to a cell may come: they take different paths.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// The kernel of a session at `index`.
@@ -71,14 +71,14 @@ impl SessionKernel {
         activity
     }
 
-    /// Carries out a command of a front end.
+    /// Carries out a front end's command.
     pub(super) async fn command(&self, command: Command) -> Result<(), KernelError> {
         self.session.touch();
         let sent = self.session.handle().send(CLIENT, command).await;
         sent.map(|_| ()).map_err(|_| KernelError::Closed)
     }
 
-    /// Lets front ends have the kernel, from the first call on.
+    /// Gives front ends access to the kernel, from the first call on.
     pub(super) fn share(&self, hub: &Hub) {
         self.session.touch();
         let Some(requests) = super::lock(&self.requests).take() else {
@@ -110,14 +110,14 @@ impl SessionKernel {
         let hub = hub.clone();
         task::spawn("shared kernel's cells", async move {
             cells.run(requests).await;
-            // The session has ended: what it keeps of its kernel must not be kept by us.
+            // The session has ended: we must not keep its resources alive.
             hub.close().await;
         })
         .detach();
     }
 }
 
-/// Gives the hub the session's kernel, and the next one when that has gone, until the session ends.
+/// Gives the hub the session's kernel, and each new kernel that replaces it, until the session ends.
 async fn attach(
     session: &LiveSession,
     language: &str,
@@ -133,7 +133,7 @@ async fn attach(
             Some(kernel) => {
                 let ends = hub.attach(kernel.clone()).await;
                 heard.send_replace(Some(kernel));
-                // With this kernel; a handle of ours must not keep it alive.
+                // Waits for this kernel's end without holding a handle, which would keep it alive.
                 let _ = ends.await;
                 heard.send_replace(None);
             }
@@ -142,7 +142,7 @@ async fn attach(
     }
 }
 
-/// The code that front ends want to run in a session.
+/// Code that front ends want to run in a session.
 struct Cells {
     session: Arc<LiveSession>,
     language: String,
@@ -150,9 +150,9 @@ struct Cells {
     hub: Hub,
     waiting: VecDeque<Waiting>,
     current: Option<Current>,
-    /// The kernel that the hub hears: code that ran in another one would not be answered.
+    /// The kernel that the hub listens to: code in any other kernel would get no reply.
     heard: watch::Receiver<Option<Kernel>>,
-    /// Since when code waits for a kernel.
+    /// When code began to wait for a kernel.
     since: Option<Instant>,
 }
 
@@ -163,12 +163,12 @@ struct Waiting {
     stops_on_error: bool,
 }
 
-/// Code that the session has taken.
+/// Code that the session has accepted.
 struct Current {
     waiting: Waiting,
-    /// What came before belongs to other turns.
+    /// Earlier items belong to other turns.
     after: ItemId,
-    /// The turn is over, and its answer was not seen yet.
+    /// The turn ended at this time, and its reply has not been seen yet.
     overdue: Option<Instant>,
 }
 
@@ -208,7 +208,7 @@ impl Cells {
                 let is_known = |it: &Waiting| it.msg_id == msg_id;
                 let mut all = self.waiting.iter();
                 let current = self.current.as_ref().map(|it| &it.waiting);
-                // The kernel's answers could not be told apart.
+                // The kernel's replies could not be told apart.
                 let is_twice = all.any(is_known) || current.is_some_and(is_known);
                 if is_twice || self.waiting.len() >= WAITING {
                     return self.hub.abort(request).await;
@@ -230,13 +230,13 @@ impl Cells {
             }
             OwnerRequest::Input(value) => self.reply(value).await,
             OwnerRequest::Interrupt => {
-                // One that has ended runs nothing.
+                // A session that has ended runs nothing.
                 let _ = self.session.handle().send(CLIENT, Command::Interrupt).await;
             }
         }
     }
 
-    /// A turn that is over without an answer to its cell: the kernel died, or never got it.
+    /// Handles a turn that ended without a reply to its cell: the kernel died, or never received it.
     fn see(&mut self, received: &Received) {
         let (Received::Item(item), Some(current)) = (received, &mut self.current) else {
             return;
@@ -290,7 +290,7 @@ impl Cells {
                     overdue: None,
                 });
             }
-            // Later.
+            // Tried again later.
             Err(Rejection::Busy | Rejection::Restoring) => {}
             Err(Rejection::Ended | Rejection::AlreadyAnswered { .. } | Rejection::NotWaiting) => {
                 self.abort_waiting().await;
@@ -298,7 +298,7 @@ impl Cells {
         }
     }
 
-    /// Whether the session would run code in the kernel that the hub hears.
+    /// Whether the session would run code in the kernel that the hub listens to.
     async fn is_heard(&self) -> bool {
         let Some(heard) = self.heard.borrow().clone() else {
             return false;
@@ -315,11 +315,11 @@ impl Cells {
         }
     }
 
-    /// Answers the code that waits for a line, as any client of the session would.
+    /// Answers an input request, as any client of the session would.
     async fn reply(&self, value: String) {
         let handle = self.session.handle();
         let by = Instant::now() + ASKED_WITHIN;
-        // The session tells what code asks behind what it printed before, so the front end knows it earlier.
+        // The session reports the request after the output before it, so the front end knows it earlier.
         while Instant::now() < by {
             let Ok(snapshot) = handle.snapshot().await else {
                 return;
@@ -329,7 +329,7 @@ impl Cells {
                 _ => None,
             });
             if let Some(cell) = cell {
-                // Somebody else may have been first.
+                // Another client may have answered first.
                 let _ = handle.send(CLIENT, Command::Reply { cell, value }).await;
                 return;
             }

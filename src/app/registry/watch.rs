@@ -1,4 +1,4 @@
-//! What a list shows of a session that runs, folded from its stream.
+//! The list entry of a running session, derived from its events.
 
 use crate::agent::EventKind;
 use crate::agent::stream::snapshot::TurnPhase;
@@ -6,17 +6,17 @@ use crate::agent::stream::{Body, Received, Snapshot};
 use crate::session::Edit;
 use crate::session::transcript::Author;
 
-/// Characters of a title.
+/// Maximum characters of a title.
 const TITLE: usize = 80;
 
-/// What a session is doing.
+/// The activity of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Its first question, shortened.
     pub title: Option<String>,
-    /// Who answers.
+    /// The model that answers.
     pub model: Option<String>,
-    /// Whether a turn goes on.
+    /// Whether a turn is running.
     pub is_busy: bool,
     /// Whether it waits for a person.
     pub is_pending: bool,

@@ -1,4 +1,4 @@
-//! `--check`: were the outputs what is stored? nbval's tags and comments say which cells do not count.
+//! `--check`: compares the outputs with the stored ones. nbval's tags and comments exclude cells.
 
 use std::path::PathBuf;
 
@@ -10,37 +10,37 @@ use crate::jupyter::nbformat::{Cell, CellType, Notebook};
 use crate::session::check::{CheckOptions, Difference, Sanitizer, compare};
 use crate::session::parameters::has_tag;
 
-/// A notebook before it runs, and what counts.
+/// A notebook before its run, and the comparison options.
 #[derive(Debug)]
 pub struct Check {
     stored: Notebook,
     options: CheckOptions,
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Checked {
     /// Cells that were compared.
     pub compared: usize,
     /// Index and differences of cells that differ.
     pub differing: Vec<(usize, Vec<Difference>)>,
-    /// No cell had an output before.
+    /// No cell had a stored output.
     pub nothing_stored: bool,
 }
 
 /// What counts as a difference.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CheckSettings {
-    /// How much numbers in text may differ, relatively (below 1: absolutely).
+    /// Maximum difference of numbers in text, relative (absolute below 1).
     pub tolerance: Option<f64>,
-    /// How much the part of a picture that differs most may differ, from 0 to 1.
+    /// Maximum difference of the picture area that differs most, from 0 to 1.
     pub picture_tolerance: Option<f64>,
-    /// Regular expressions for what does not count in text, in nbval's format.
+    /// Regular expressions for text to ignore, in nbval's format.
     pub sanitize_with: Option<PathBuf>,
 }
 
 impl CheckSettings {
-    /// As a comparison takes them.
+    /// The options for a comparison.
     ///
     /// # Errors
     /// The file with regular expressions cannot be read.
@@ -66,7 +66,7 @@ impl CheckSettings {
 }
 
 impl Check {
-    /// Keeps what `notebook` has now, and marks what a run leaves out for nbval.
+    /// Copies the current content of `notebook`, and marks the cells that a run skips for nbval.
     pub fn new(notebook: &mut Notebook, options: CheckOptions) -> Self {
         let stored = notebook.clone();
         for cell in &mut notebook.cells {
@@ -83,7 +83,7 @@ impl Check {
         Self { stored, options }
     }
 
-    /// Compares what was stored with `fresh`, up to the cell that stopped the run.
+    /// Compares the stored outputs with `fresh`, up to the cell that stopped the run.
     pub fn compare(&self, fresh: &Notebook, stopped: Option<usize>) -> Checked {
         let mut checked = Checked {
             compared: 0,
@@ -124,7 +124,7 @@ impl Check {
         self.stored
     }
 
-    /// How the cell at `index` was numbered when its outputs were stored.
+    /// The execution count of the cell at `index` when its outputs were stored.
     pub fn count(&self, index: usize) -> Option<i64> {
         match self.stored.cells.get(index)?.kind {
             CellType::Code {
@@ -134,14 +134,14 @@ impl Check {
         }
     }
 
-    /// How much pictures may differ, from 0 to 1.
+    /// Maximum difference of pictures, from 0 to 1.
     pub fn picture_distance(&self) -> f64 {
         self.options.picture_distance
     }
 }
 
 impl Checked {
-    /// In a few words.
+    /// A short summary.
     pub fn summary(&self) -> String {
         let cells = |number: usize| if number == 1 { "cell" } else { "cells" };
         match self.differing.len() {
@@ -155,7 +155,7 @@ impl Checked {
         }
     }
 
-    /// The error for cells that differ.
+    /// The failure for cells that differ.
     pub fn failure(&self, shown: &str) -> Failure {
         let failure = Failure::new(
             FailureKind::Failed,

@@ -1,4 +1,4 @@
-//! One notebook from its file to its executed copy.
+//! Takes one notebook from its file to its executed copy.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,7 +28,7 @@ use crate::session::sql;
 /// A notebook that is ready to run.
 #[derive(Debug)]
 pub struct Prepared {
-    /// With the parameters in it.
+    /// The notebook with its parameters.
     pub notebook: Notebook,
     exits: Exits,
     kernel: KernelSource,
@@ -39,23 +39,23 @@ pub struct Prepared {
     sql: Option<SqlOptions>,
 }
 
-/// A notebook that was run.
+/// A notebook after its run.
 #[derive(Debug)]
 pub struct Ran<W> {
-    /// As it is now.
+    /// Its current state.
     pub notebook: Notebook,
     /// The name of its kernel.
     pub kernel: String,
-    /// How it went; an error if the kernel was gone before a cell could be sent.
+    /// The result; an error if the kernel was gone before a cell could be sent.
     pub result: Result<Report, KernelError>,
-    /// What its watcher has to say.
+    /// The result of its watcher.
     pub watched: W,
 }
 
-/// Reads `job`, finds its kernel and puts the parameters in.
+/// Reads `job`, finds its kernel and inserts the parameters.
 ///
 /// # Errors
-/// It cannot be read, its kernel is not there, or it cannot be confined as wanted.
+/// It cannot be read, its kernel does not exist, or it cannot be confined as wanted.
 pub async fn prepare(job: &Job, settings: &RunSettings<'_>) -> Result<Prepared, Failure> {
     let (remote, context) = (&settings.gateway, settings.context);
     let mut source = source::read(job, &settings.cwd, remote.as_ref(), context)?;
@@ -131,7 +131,7 @@ pub async fn prepare(job: &Job, settings: &RunSettings<'_>) -> Result<Prepared, 
 }
 
 impl Prepared {
-    /// What is said first of the sandbox: where its level was named, and of a notebook to a person who looks on.
+    /// The line about the sandbox, if its level was named, or if a person watches a notebook.
     pub fn sandbox_line(&self, is_watched: bool, settings: &RunSettings<'_>) -> Option<String> {
         let is_ours = self.existing.is_none() && settings.gateway.is_none();
         let is_named = settings.sandbox.level.is_some();
@@ -168,7 +168,7 @@ impl Prepared {
         databases::unseen(self.databases.as_ref(), options)
     }
 
-    /// Runs the notebook in `kernel`, which is shut down afterwards, while `watch` sees what happens.
+    /// Runs the notebook in `kernel`, then shuts that down; `watch` follows the events.
     pub async fn run<W>(
         mut self,
         job: &Job,
@@ -177,7 +177,7 @@ impl Prepared {
         watch: impl AsyncFnOnce(mpsc::Receiver<EventKind>, mpsc::Sender<Command>) -> W,
     ) -> Result<Ran<W>, Failure> {
         let limits = settings.context.config.limits.resolve();
-        // As it is before any code runs: a link that comes later is not followed.
+        // Resolved before any code runs, so that a link made later is not followed.
         let output = job.output.file().map(resolved);
         let output = output.as_deref();
         let options = ReplayOptions {
@@ -225,7 +225,7 @@ impl Prepared {
             },
             result,
         ) = ran;
-        // What happened is written in any case; then it is time to say how it went.
+        // The results are written in any case; only then are errors reported.
         let written = match output {
             Some(path) => write_beside_code(path, |file| notebook.write_to(file))
                 .map_err(|error| unwritten(path, &error)),
@@ -256,7 +256,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(FailureKind::Failed, message)
 }
 
-/// As nbclient does: cells that nobody typed do not belong into a person's history of IPython.
+/// Like nbclient: cells that nobody typed do not belong in a person's IPython history.
 fn forget_history(kernel: &mut KernelSource) {
     let argv = &mut kernel.spec.argv;
     if argv

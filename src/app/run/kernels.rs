@@ -1,4 +1,4 @@
-//! Which kernel runs what.
+//! Chooses the kernel for each input.
 
 use super::Context;
 use super::source::Source;
@@ -9,8 +9,8 @@ use crate::jupyter::nbformat::Notebook;
 use crate::kernel::{KernelError, KernelSource};
 use crate::session::notebook::Foreign;
 
-/// The kernel for a notebook or a script: what was asked for, else what it names itself, else one for its language,
-/// else the usual one.
+/// The kernel for a notebook or script: the requested one, otherwise the one it names, otherwise one for its language,
+/// otherwise the default one.
 pub(super) fn choose(
     source: &Source,
     wanted: Option<&str>,
@@ -43,7 +43,7 @@ pub(super) fn choose(
     }
 }
 
-/// What was asked for, else the notebook's own kernel, else one for its language.
+/// The requested kernel, otherwise the notebook's own, otherwise one for its language.
 fn of_notebook(
     notebook: &Notebook,
     wanted: Option<&str>,
@@ -90,7 +90,7 @@ fn text(notebook: &Notebook, object: &str, key: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The kernel of a cell that belongs to another one than the notebook's: the one it ran in, else one for its language.
+/// The kernel for a cell in another language than the notebook's: the one it ran in, otherwise one for its language.
 pub(super) fn for_cell(cell: &Foreign<'_>, context: &Context) -> Result<KernelSource, KernelError> {
     let kernels = context.paths.kernels();
     let named = cell.kernel.and_then(|name| kernels.find(name).ok());

@@ -1,4 +1,4 @@
-//! Parameters from the command line and from files, and the list of those that a notebook declares.
+//! Parameters from the command line and from files, and the parameters that a notebook declares.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use crate::session::parameters::{
     parse_yaml,
 };
 
-/// Parameters as a person gives them.
+/// Parameters as a person provides them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParameterSettings {
-    /// Files: YAML, or JSON or TOML by their ending.
+    /// Files: JSON or TOML by their suffix, otherwise YAML.
     pub files: Vec<PathBuf>,
     /// YAML.
     pub yaml: Vec<String>,
-    /// `NAME=VALUE`: True, False, None and numbers as Python reads them, else text.
+    /// `NAME=VALUE`: True, False, None and numbers as in Python, otherwise text.
     pub typed: Vec<String>,
     /// `NAME=TEXT`.
     pub raw: Vec<String>,
 }
 
-/// All parameters that were given: files first, then YAML, then single ones, then raw ones, as papermill has it.
+/// All given parameters: files first, then YAML, then single ones, then raw ones, in papermill's order.
 ///
 /// # Errors
-/// A file that cannot be read, or text that gives no parameters.
+/// A file that cannot be read, or text that contains no parameters.
 pub fn parameters(given: &ParameterSettings) -> Result<Parameters, Failure> {
     let mut all = Parameters::default();
     for path in &given.files {
@@ -70,7 +70,7 @@ fn parse(path: &Path, text: &str) -> Result<ParamValue, String> {
         Some("json") => serde_json::from_str(text)
             .map(ParamValue::from_json)
             .map_err(|error| error.to_string()),
-        // Dates become text, as they do in YAML.
+        // Dates become text, as in YAML.
         Some("toml") => toml::from_str::<toml::Table>(text)
             .map(|table| from_toml(toml::Value::Table(table)))
             .map_err(|error| error.to_string()),
@@ -116,7 +116,7 @@ fn add(all: &mut Parameters, value: ParamValue, whence: &str) -> Result<(), Fail
     Ok(())
 }
 
-/// Puts the parameters into `notebook`, which `kernel` will run. What looks like a slip is warned about.
+/// Inserts the parameters into `notebook`, which `kernel` will run. Warns about probable mistakes.
 pub(super) fn apply(
     notebook: &mut Notebook,
     kernel: &KernelSource,
@@ -154,7 +154,7 @@ fn declaring(notebook: &Notebook) -> Option<String> {
     Some(cell.source.clone())
 }
 
-/// Whether `name` stands in `code`, in whatever way it is declared there.
+/// Whether `code` contains the word `name`, however it declares it.
 fn has_word(code: &str, name: &str) -> bool {
     code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
         .any(|word| word == name)

@@ -1,4 +1,4 @@
-//! What is to be run and where it goes, checked before anything runs.
+//! Decides what runs and where its output goes, with all checks before anything runs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,29 +10,29 @@ use crate::session::parameters::{Declared, Parameters, declared};
 /// One notebook, script or piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Where it comes from.
+    /// The input.
     pub input: Input,
     /// Its name for a person.
     pub shown: String,
-    /// Where the executed notebook goes.
+    /// The destination of the executed notebook.
     pub output: Target,
 }
 
-/// Where it comes from.
+/// The source of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// This code.
     Code(String),
-    /// What the front end read from its stdin.
+    /// The bytes that the front end read from its stdin.
     Piped(Vec<u8>),
     /// A notebook (`.ipynb`) or a script.
     File(PathBuf),
 }
 
-/// Where the executed notebook goes.
+/// The destination of the executed notebook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Nobody wants it.
+    /// It is discarded.
     Nowhere,
     /// The front end prints it.
     Stdout,
@@ -41,7 +41,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The file, if it is one.
+    /// The file, if the destination is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -50,23 +50,23 @@ impl Target {
     }
 }
 
-/// Where executed notebooks are to go, and what that has to agree with.
+/// The requested destination, and options that it must be compatible with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outputs {
-    /// A file, `-` for stdout, or a directory for several.
+    /// A file, `-` for stdout, or a directory for several notebooks.
     pub output: Option<PathBuf>,
-    /// Into the notebooks themselves.
+    /// Overwrite the notebooks themselves.
     pub inplace: bool,
     /// Whether stored outputs are compared.
     pub is_check: bool,
-    /// Whether stdout takes something else.
+    /// Whether stdout is used for other output.
     pub is_stdout_taken: bool,
 }
 
-/// What runs, in order, and where each goes.
+/// The jobs in order, each with its destination.
 ///
 /// # Errors
-/// What does not fit together, or an output that cannot be written.
+/// Incompatible options, or an output that cannot be written.
 pub fn plan(
     inputs: Vec<Input>,
     outputs: &Outputs,
@@ -153,7 +153,7 @@ fn single_output(
     Ok(Target::File(output))
 }
 
-/// The same for one of several: in a directory, which is made.
+/// The same for one of several notebooks: in a directory, which is created.
 fn several_output(
     outputs: &Outputs,
     path: &Path,
@@ -187,7 +187,8 @@ fn within(dir: &Path, path: &Path) -> PathBuf {
     dir.join(name).with_extension("ipynb")
 }
 
-/// The path with `{NAME}` replaced: by the parameter that was given, else by what the notebook `input` declares.
+/// The path with each `{NAME}` replaced by the given parameter, otherwise by the value that the notebook `input`
+/// declares.
 fn filled(path: &Path, parameters: &Parameters, input: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(text) = path.to_str() else {
         return Ok(path.to_owned());
@@ -196,7 +197,7 @@ fn filled(path: &Path, parameters: &Parameters, input: Option<&Path>) -> Result<
     if missing.is_empty() {
         return Ok(parameters.fill(text).into());
     }
-    // One that cannot be read is told of when it is to be run.
+    // An unreadable notebook is reported when it is about to run.
     let notebook = input
         .filter(|input| is_notebook(input))
         .and_then(|input| std::fs::read(input).ok())
@@ -222,7 +223,7 @@ fn filled(path: &Path, parameters: &Parameters, input: Option<&Path>) -> Result<
     Ok(all.fill(text).into())
 }
 
-/// Before anything runs: can the result be written?
+/// Checks before the run that the result can be written.
 fn check_output(output: &Path) -> Result<(), Failure> {
     let shown = output.display();
     let parent = output

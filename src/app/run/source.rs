@@ -1,4 +1,4 @@
-//! Notebooks and scripts as they are read: a script with markers becomes cells, any other is one cell.
+//! Reads notebooks and scripts: a script with cell markers becomes several cells, any other one cell.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::error::Failure;
 use crate::jupyter::nbformat::{Cell, Notebook, random_cell_id};
 use crate::session::percent;
 
-/// What was read.
+/// The parsed input.
 pub(super) struct Source {
     pub(super) notebook: Notebook,
-    /// Whether it is a notebook, or cells of a script.
+    /// Whether it is a notebook, rather than the cells of a script.
     pub(super) is_notebook: bool,
-    /// The language that a script's ending says.
+    /// The language, from a script's suffix.
     pub(super) language: Option<&'static str>,
-    /// Where it lies.
+    /// Its directory.
     pub(super) dir: PathBuf,
 }
 
-/// Reads the input of `job`; `cwd` is where the person is.
+/// Reads the input of `job`; `cwd` is the person's working directory.
 pub(super) fn read(
     job: &Job,
     cwd: &Path,
@@ -58,7 +58,7 @@ pub(super) fn read(
                 return notebook(bytes, cwd.to_owned());
             }
             let code = text(bytes.clone(), shown)?;
-            // Nothing says how its comments look; most are of a kind.
+            // The comment syntax is unknown; most languages use the same one.
             Ok(Source {
                 language: None,
                 ..script(&code, Some("py"), cwd.to_owned())
@@ -66,7 +66,7 @@ pub(super) fn read(
         }
         Input::File(path) => {
             let bytes = std::fs::read(path).map_err(unreadable)?;
-            // As Jupyter does: a notebook runs where it lies.
+            // Like Jupyter: a notebook runs in its own directory.
             let dir = cwd
                 .join(path)
                 .parent()
@@ -92,7 +92,7 @@ fn text(bytes: Vec<u8>, shown: &str) -> Result<String, Failure> {
     })
 }
 
-/// JSON with `nbformat` in it: no language has such a script.
+/// JSON with `nbformat` in it: in no language is that a script.
 fn looks_like_a_notebook(bytes: &[u8]) -> bool {
     let begins = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     begins == Some(&b'{')

@@ -1,4 +1,5 @@
-//! A context: a kernel in which one piece of code runs after the other. It starts with its first code, or when it is warmed up.
+//! A context: a kernel that runs one piece of code after the other. The kernel starts with the first code, or when it
+//! is warmed up.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,49 +13,49 @@ use crate::error::Failure;
 use crate::kernel::{ExecuteOptions, Kernel, KernelError, KernelSource, KernelState, Verdict};
 use crate::task;
 
-/// How long code of ours may take in a kernel.
+/// How long our own code may take in a kernel.
 const ASIDE: Duration = Duration::from_secs(30);
 
 /// A context.
 pub struct CodeContext {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// The language, in E2B's words.
+    /// The language, by E2B's name.
     pub language: String,
-    /// Where its code works, as programs say it.
+    /// The working directory, as programs write it.
     pub cwd: String,
     pub(super) machine: Arc<Machine>,
     source: KernelSource,
     variables: Mutex<Vec<(String, String)>>,
     kernel: Mutex<Option<Kernel>>,
-    /// Whose turn it is. What is in there: what the kernel has learnt.
+    /// The lock for the running code. Its value: how the kernel has been set up.
     turn: Arc<tokio::sync::Mutex<Taught>>,
 }
 
-/// What programs are told of a context.
+/// The description of a context for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextInfo {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// The language, in E2B's words.
+    /// The language, by E2B's name.
     pub language: String,
-    /// Where its code works, as programs say it.
+    /// The working directory, as programs write it.
     pub cwd: String,
 }
 
-/// What a kernel has learnt of what it needs.
+/// How a kernel has been set up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Taught {
-    /// Nothing since its start.
+    /// Not at all since its start.
     #[default]
     Nothing,
-    /// What all of its language learn.
+    /// With the common code for its language.
     Language,
-    /// Its sandbox's variables and its directory too.
+    /// Also with its sandbox's variables and directory.
     All,
 }
 
-/// Why code could not be run.
+/// Why code could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
     /// There is no such context.
@@ -63,23 +64,23 @@ pub enum ContextError {
     /// There are too many.
     #[error("a sandbox has at most {0} contexts")]
     TooMany(usize),
-    /// Its language has no kernel here.
+    /// No kernel here supports its language.
     #[error("{0}")]
     NoKernel(Failure),
-    /// Its kernel did not start.
+    /// Its kernel could not be started.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// Its kernel does not take what we need of it.
+    /// Its kernel rejected our setup code.
     #[error("{what}: {name}: {value}")]
     Refused {
-        /// What was tried.
+        /// The attempted step.
         what: String,
         /// The exception.
         name: String,
-        /// Its words.
+        /// Its message.
         value: String,
     },
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
 }
@@ -105,7 +106,7 @@ impl CodeContext {
         })
     }
 
-    /// What programs are told of it.
+    /// Its description for programs.
     pub fn info(&self) -> ContextInfo {
         ContextInfo {
             id: self.id.clone(),
@@ -114,7 +115,7 @@ impl CodeContext {
         }
     }
 
-    /// Starts its kernel, in its directory.
+    /// Starts its kernel in its directory.
     ///
     /// # Errors
     /// [`ContextError`].
@@ -123,7 +124,7 @@ impl CodeContext {
         self.ready(&mut turn).await.map(|_| ())
     }
 
-    /// Starts its kernel anew; what runs ends, and all variables are lost.
+    /// Restarts its kernel: running code ends, and all variables are lost.
     ///
     /// # Errors
     /// [`ContextError`].
@@ -136,7 +137,7 @@ impl CodeContext {
         self.ready(&mut turn).await.map(|_| ())
     }
 
-    /// Ends its kernel for good.
+    /// Ends its kernel permanently.
     pub(super) async fn end(&self) {
         let kernel = lock(&self.kernel).take();
         if let Some(kernel) = kernel {
@@ -156,7 +157,7 @@ impl CodeContext {
         Language::of(&self.source.spec.language)
     }
 
-    /// Its kernel, which is started and told what it needs.
+    /// Its kernel, started and set up if necessary.
     pub(super) async fn ready(&self, taught: &mut Taught) -> Result<Kernel, ContextError> {
         let kernel = if let Some(kernel) = self.kernel() {
             if matches!(kernel.state(), KernelState::Dead(_)) {
@@ -183,7 +184,7 @@ impl CodeContext {
         if *taught == Taught::Nothing
             && let Some(code) = language.beginning()
         {
-            // Code runs without it: only tables and charts have no data then.
+            // Code runs without it: only tables and charts lack data then.
             let taught = aside(kernel, code.to_owned(), "the kernel could not be prepared").await;
             if let Err(error) = taught {
                 tracing::warn!(%error, language = self.language, "a kernel did not learn what E2B's clients expect");
@@ -206,7 +207,7 @@ impl CodeContext {
         Ok(())
     }
 
-    /// Its kernel, which may run already, gets these variables before the next code.
+    /// Sets these variables in its kernel, which may already be running, before the next code.
     pub(super) async fn set_variables(&self, variables: Vec<(String, String)>) {
         if variables.is_empty() {
             return;
@@ -218,12 +219,12 @@ impl CodeContext {
         }
     }
 
-    /// Starts it in the background, so that its first code need not wait.
+    /// Starts it in the background, so that its first code does not have to wait.
     pub(super) fn warm_up(self: &Arc<Self>) {
         let context = Arc::clone(self);
         task::spawn("warm context", async move {
             if let Err(error) = context.start().await {
-                // Its first code says it.
+                // Its first code will report the error.
                 tracing::info!(%error, "a context could not be started ahead");
             }
         })
@@ -231,7 +232,7 @@ impl CodeContext {
     }
 }
 
-/// Runs code of ours.
+/// Runs our own code.
 pub(super) async fn aside(kernel: &Kernel, code: String, what: &str) -> Result<(), ContextError> {
     let execution = kernel.execute(ExecuteOptions::aside(code, ASIDE)).await?;
     let refused = |name: String, value: String| ContextError::Refused {

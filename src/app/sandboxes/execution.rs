@@ -1,4 +1,4 @@
-//! One piece of code in a context, as a stream of events. Who stops listening has interrupted it.
+//! Runs one piece of code in a context, as a stream of events. Dropping the stream interrupts the code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,48 +16,48 @@ use crate::kernel::{
 use crate::session::chart;
 use crate::task;
 
-/// How E2B calls a chart.
+/// E2B's name for a chart.
 const CHART: &str = "e2b/chart";
-/// Events that wait to be read: each may be large.
+/// How many events may wait to be read: each may be large.
 const EVENTS: usize = 4;
-/// How often abandoned code is interrupted, and how long it may take to end before its kernel is started anew.
+/// How often abandoned code is interrupted, and how long it may take to end before its kernel is restarted.
 const AGAIN: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(15);
-/// How long it may take until a kernel's death is known.
+/// How long it may take until a kernel's death is noticed.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// What code in a context does.
+/// An event of running code.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEvent {
-    /// It was taken; its number.
+    /// The code was accepted; its execution count.
     Count(i64),
     /// Text on stdout.
     Stdout(String),
     /// Text on stderr.
     Stderr(String),
-    /// Something to show; whether it is the value of the last expression.
+    /// An output to display; `true` if it is the value of the last expression.
     Result(MimeBundle, bool),
-    /// It raised, or could not run.
+    /// It raised an exception, or could not run.
     Error {
         /// The exception.
         name: String,
-        /// Its words.
+        /// Its message.
         value: String,
-        /// Without colours.
+        /// The traceback without colours.
         traceback: String,
     },
 }
 
-/// Code that runs.
+/// Running code.
 pub struct CodeRun {
     events: mpsc::Receiver<RunEvent>,
 }
 
 impl CodeContext {
-    /// Runs code when those before it are done. Dropping what is returned interrupts it.
+    /// Runs code after the code that is already waiting. Dropping the result interrupts it.
     ///
     /// # Errors
-    /// A variable has a name that no language takes.
+    /// A variable has a name that no language accepts.
     pub fn run(
         self: &Arc<Self>,
         code: String,
@@ -88,7 +88,7 @@ impl CodeRun {
     }
 }
 
-/// Who listens.
+/// Sends events to the listener.
 struct Telling {
     events: mpsc::Sender<RunEvent>,
     errors: usize,
@@ -98,12 +98,12 @@ impl Telling {
     async fn tell(&mut self, event: RunEvent) {
         if matches!(event, RunEvent::Error { .. }) {
             self.errors += 1;
-            // A second one says what the first did.
+            // A second error would repeat the first.
             if self.errors > 1 {
                 return;
             }
         }
-        // Nobody may be there any more, which is looked at elsewhere.
+        // A missing listener is detected elsewhere.
         let _ = self.events.send(event).await;
     }
 
@@ -165,7 +165,7 @@ async fn run(
     }
 }
 
-/// To the end of the execution. False: its kernel is another one since.
+/// Follows the execution to its end. Returns `false` if its kernel has been replaced since.
 async fn follow(kernel: &Kernel, mut execution: Execution, telling: &mut Telling) -> bool {
     loop {
         let event = tokio::select! {
@@ -199,19 +199,19 @@ async fn follow(kernel: &Kernel, mut execution: Execution, telling: &mut Telling
     }
 }
 
-/// A kernel is said to be dead a moment after what ran in it ended. One that was started anew is not dead.
+/// A kernel is reported dead a moment after its code ended. A kernel that was restarted is not dead.
 async fn settled(kernel: &Kernel) {
     if !matches!(kernel.state(), KernelState::Starting) {
         let _ = timeout(SETTLED, kernel.ended()).await;
     }
 }
 
-/// Says how it ended. False: the kernel has to learn everything again.
+/// Reports how it ended. Returns `false` if the kernel must be set up again.
 async fn ended(verdict: Verdict, telling: &mut Telling) -> bool {
     match verdict {
         Verdict::Ok => {}
         Verdict::Error { ename, evalue } => telling.fail(&ename, evalue).await,
-        // What Python says of it came before.
+        // Python has already reported it.
         Verdict::Interrupted => {
             telling
                 .fail("Interrupted", "the code was interrupted")
@@ -234,7 +234,7 @@ async fn ended(verdict: Verdict, telling: &mut Telling) -> bool {
     true
 }
 
-/// Nobody listens any more: the code is stopped.
+/// The listener is gone: stops the code.
 async fn abandon(kernel: &Kernel, mut execution: Execution) -> bool {
     let until = Instant::now() + GRACE;
     while Instant::now() < until {
@@ -261,7 +261,7 @@ async fn abandon(kernel: &Kernel, mut execution: Execution) -> bool {
     false
 }
 
-/// Figures that a page draws get their chart here, figures of matplotlib in the kernel.
+/// Adds the chart data of a figure that is drawn in a page; for matplotlib, the kernel does so.
 fn with_chart(mut data: MimeBundle) -> MimeBundle {
     if !data.contains(CHART)
         && let Some(chart) = chart::of(&data)
@@ -283,7 +283,7 @@ fn event_of(output: OutputEvent) -> Option<RunEvent> {
             value: error.evalue,
         },
         OutputEvent::Lost(words) => RunEvent::Stderr(format!("{words}\n")),
-        // E2B's clients know no output that changes.
+        // E2B's clients do not know updatable outputs.
         OutputEvent::Update { .. } | OutputEvent::Clear { .. } => return None,
     })
 }

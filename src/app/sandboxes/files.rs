@@ -1,5 +1,5 @@
-//! The files of a sandbox for its program: below `/home/user` and `/tmp`, and nowhere else. No link is followed, also none that
-//! code puts there meanwhile.
+//! A sandbox's files for its program: only below `/home/user` and `/tmp`. No link is followed, including one that code
+//! puts there meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -14,13 +14,13 @@ use crate::app::files::Writing;
 use crate::kernel::folder::{self, Folder};
 use crate::kernel::remove_tree;
 
-/// Entries of a listing.
+/// Maximum entries of a listing.
 const ENTRIES: usize = 10_000;
-/// How deep a listing goes.
+/// Maximum depth of a listing.
 const DEPTH: u32 = 64;
-/// Bytes of what a program remembers of a file.
+/// Maximum bytes of the metadata that a program attaches to a file.
 const METADATA: usize = 4096;
-/// How the names of extended attributes begin that have it.
+/// The prefix of the extended attributes that hold it.
 const ATTRIBUTE: &str = "user.e2b.";
 
 /// The files of a sandbox.
@@ -29,14 +29,14 @@ pub struct Files {
     machine: Arc<Machine>,
 }
 
-/// What something in a directory is.
+/// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryType {
     /// A plain file.
     File,
     /// A directory.
     Directory,
-    /// Something else: a pipe, or a link that leads nowhere.
+    /// Anything else: a pipe, or a dangling link.
     Other,
 }
 
@@ -45,45 +45,45 @@ pub enum EntryType {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Where it is, for programs.
+    /// Its path, as programs write it.
     pub path: String,
-    /// What it is.
+    /// Its type.
     pub kind: EntryType,
     /// Bytes.
     pub size: u64,
     /// Permissions.
     pub mode: u32,
-    /// Its number on its disk.
+    /// Its inode number.
     pub inode: u64,
-    /// When it was changed last.
+    /// Time of the last change.
     pub modified: SystemTime,
-    /// Where it leads, if it is a link.
+    /// The target, if it is a link.
     pub target: Option<String>,
-    /// What its program remembers of it.
+    /// Metadata that its program attached.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Why something could not be done with files.
+/// Why a file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is no path of the sandbox's.
+    /// The path is not in the sandbox.
     #[error("`{0}` is not in the sandbox's files: they are below /home/user and /tmp")]
     Outside(String),
-    /// It is not there.
+    /// It does not exist.
     #[error("path not found: {0}")]
     NotFound(String),
-    /// It is there already.
+    /// It already exists.
     #[error("directory already exists: {0}")]
     Exists(String),
-    /// It is something else than is needed.
+    /// It has the wrong type.
     #[error("{0}")]
     Invalid(String),
-    /// The operating system says no.
+    /// The operating system refused.
     #[error("`{path}`: {error}")]
     Io {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
 }
@@ -101,7 +101,7 @@ impl Files {
         Self { machine }
     }
 
-    /// What is at `path`.
+    /// The entry at `path`.
     ///
     /// # Errors
     /// [`FileError`].
@@ -113,7 +113,7 @@ impl Files {
         Ok(self.entry(&place, &at.path, &found))
     }
 
-    /// What is in the directory `path`, down to `depth`, by name.
+    /// The entries of the directory `path`, down to `depth`, by name.
     ///
     /// # Errors
     /// [`FileError`].
@@ -144,7 +144,7 @@ impl Files {
         let mut names: Vec<String> = found
             .flatten()
             .take(ENTRIES)
-            // A name that is no Unicode cannot be asked for.
+            // A name that is not valid Unicode cannot be requested.
             .filter_map(|it| it.file_name().into_string().ok())
             .collect();
         names.sort();
@@ -153,20 +153,20 @@ impl Files {
                 return Ok(());
             }
             let (inner, at) = (place.join(&name), dir.join(&name));
-            // One that goes meanwhile is not there.
+            // Skips an entry that was removed meanwhile.
             let Ok(metadata) = std::fs::symlink_metadata(&at) else {
                 continue;
             };
             entries.push(self.entry(&inner, &at, &metadata));
             if metadata.is_dir() && depth > 1 {
-                // So is one that becomes a link.
+                // Skips an entry that became a link meanwhile.
                 let _ = self.list_into(&inner, depth - 1, entries);
             }
         }
         Ok(())
     }
 
-    /// Makes a directory, and those above it.
+    /// Creates a directory and its parents.
     ///
     /// # Errors
     /// [`FileError::Exists`], and others.
@@ -186,7 +186,7 @@ impl Files {
         self.stat(path)
     }
 
-    /// Moves a file or directory; what is in its way goes.
+    /// Moves a file or directory, replacing an existing target.
     ///
     /// # Errors
     /// [`FileError`].
@@ -202,7 +202,7 @@ impl Files {
         self.stat(to)
     }
 
-    /// Removes a file, or a directory with all that is in it. What is not there is no error.
+    /// Removes a file, or a directory with all its content. A missing one is no error.
     ///
     /// # Errors
     /// [`FileError`].
@@ -225,7 +225,7 @@ impl Files {
         }
     }
 
-    /// Opens a file to read it. Says how many bytes it has.
+    /// Opens a file for reading. Also returns its size in bytes.
     ///
     /// # Errors
     /// [`FileError`].
@@ -251,7 +251,7 @@ impl Files {
         Ok((file, length))
     }
 
-    /// Begins to write a file, with the directories above it.
+    /// Begins to write a file, and creates its parent directories.
     ///
     /// # Errors
     /// [`FileError`].
@@ -286,7 +286,7 @@ impl Files {
         place.ok_or_else(|| FileError::Outside(path.to_owned()))
     }
 
-    /// One that may be changed.
+    /// The place of a path that may be changed.
     fn changed(&self, path: &str) -> Result<Place, FileError> {
         let place = self.place(path)?;
         if place.is_root() {
@@ -301,7 +301,7 @@ impl Files {
     fn entry(&self, place: &Place, at: &Path, found: &Metadata) -> Entry {
         let shown = place.shown();
         let target = found.is_symlink().then(|| target(place, at)).flatten();
-        // Of a link within the sandbox what it leads to counts.
+        // A link within the sandbox is described by its target.
         let behind = target.as_deref().and_then(|it| self.machine.place(it));
         let behind = behind.and_then(|it| {
             let at = self::at(&it).ok()?;
@@ -331,7 +331,7 @@ impl Files {
 }
 
 impl Upload {
-    /// With more bytes.
+    /// Appends bytes.
     ///
     /// # Errors
     /// [`FileError::Io`].
@@ -345,7 +345,7 @@ impl Upload {
         })
     }
 
-    /// Puts it in its place.
+    /// Moves the file to its final name.
     ///
     /// # Errors
     /// [`FileError::Io`].
@@ -360,14 +360,14 @@ impl Upload {
     }
 }
 
-/// A path that leads through the open directory it is in, as long as this is held.
+/// A path through the open directory that contains it; valid while this is held.
 struct At {
     path: PathBuf,
     _folder: Option<Folder>,
 }
 
 fn at(place: &Place) -> Result<At, FileError> {
-    // Code cannot put anything in the place of the sandbox's directories themselves.
+    // Code cannot replace the sandbox's directories themselves.
     if place.is_root() {
         return Ok(At {
             path: place.path(),
@@ -381,7 +381,7 @@ fn at(place: &Place) -> Result<At, FileError> {
     })
 }
 
-/// Where a link leads, if that is plain to see.
+/// The target of a link, if it can be read.
 fn target(place: &Place, at: &Path) -> Option<String> {
     let target = std::fs::read_link(at).ok()?;
     let target = target.to_str()?;
@@ -403,7 +403,7 @@ fn target(place: &Place, at: &Path) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// What a program remembers of a file, which is its extended attributes.
+/// The metadata that a program attached to a file, from its extended attributes.
 pub(super) fn attributes(at: &Path) -> BTreeMap<String, String> {
     let mut names = vec![0_u8; 16 << 10];
     let Ok(length) = rustix::fs::llistxattr(at, names.as_mut_slice()) else {

@@ -1,13 +1,14 @@
-//! What is done in a kernel beside a program's code, in each language: variables of the environment, the working directory.
+//! Code that we run in a kernel besides a program's code, for each language: sets environment variables and the
+//! working directory.
 //!
-//! What was there before an execution's own variables is kept in the kernel and set again afterwards.
+//! The previous values of an execution's own variables are stored in the kernel and restored afterwards.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use crate::kernel::with_figures;
 
-/// A language that we know this of.
+/// A supported language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Python,
@@ -23,7 +24,7 @@ static PYTHON: LazyLock<String> = LazyLock::new(|| with_figures(include_str!("py
 /// Variables by name and value.
 type Variables = [(String, String)];
 
-/// Whether they can be set in every language.
+/// Checks that they can be set in every language.
 pub(super) fn check_variables(variables: &Variables) -> Result<(), String> {
     for (name, value) in variables {
         let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -40,7 +41,7 @@ pub(super) fn check_variables(variables: &Variables) -> Result<(), String> {
     Ok(())
 }
 
-/// The names that E2B's clients use, as one.
+/// Normalizes the different names that E2B's clients use for a language.
 pub(super) fn normal(language: Option<&str>) -> String {
     let language = language.unwrap_or_default().trim().to_lowercase();
     match language.as_str() {
@@ -52,7 +53,7 @@ pub(super) fn normal(language: Option<&str>) -> String {
 }
 
 impl Language {
-    /// By the language of a kernelspec.
+    /// From the language of a kernelspec.
     pub(super) fn of(language: &str) -> Self {
         match language.to_ascii_lowercase().as_str() {
             "python" => Self::Python,
@@ -64,7 +65,7 @@ impl Language {
         }
     }
 
-    /// What a kernel learns at its start.
+    /// The setup code of a kernel.
     pub(super) fn beginning(self) -> Option<&'static str> {
         match self {
             Self::Python => Some(&PYTHON),
@@ -73,11 +74,11 @@ impl Language {
         }
     }
 
-    /// Sets variables; with `keeping` what was there before is kept for [`restore`](Self::restore).
+    /// Sets variables; with `keeping`, the previous values are stored for [`restore`](Self::restore).
     pub(super) fn set(self, variables: &Variables, keeping: bool) -> Option<String> {
         let at_once = |code: &str, variables: String| {
             let keeps = if keeping { "1" } else { "0" };
-            // The variables last: nothing in them is a place to fill.
+            // The variables are inserted last, so that nothing in them is taken for a placeholder.
             code.replace("KEEPS", keeps)
                 .replace("VARIABLES", &variables)
         };
@@ -117,7 +118,7 @@ impl Language {
         })
     }
 
-    /// Sets again what was there before variables of these names were set.
+    /// Restores the values that these variables had before they were set.
     pub(super) fn restore(self, variables: &Variables) -> Option<String> {
         let each = |code: &str| {
             let names = variables.iter();
@@ -133,7 +134,7 @@ impl Language {
         })
     }
 
-    /// Goes to another directory.
+    /// Changes the working directory.
     pub(super) fn change_directory(self, path: &str) -> Option<String> {
         Some(match self {
             Self::Python => format!("__import__('os').chdir({})", quoted(path)),
@@ -146,12 +147,12 @@ impl Language {
     }
 }
 
-/// A text as Python, JavaScript, R and Java write it: JSON's escapes are theirs as well.
+/// A string literal in Python, JavaScript, R and Java: all of them accept JSON's escapes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// For bash, also an interactive one, where `!` has a meaning.
+/// A string literal for bash, even an interactive one, where `!` is special.
 fn shell_quoted(text: &str) -> String {
     let mut quoted = String::from("$'");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! What kernels and commands of a sandbox start with: its directories, its rules, and which kernel speaks a language.
+//! The basis of a sandbox's kernels and commands: its directories, its rules, and the kernel for each language.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,26 +17,26 @@ use crate::kernel::{
     CommandError, CommandInput, Guest, KernelSource, LaunchOptions, Sandbox, command_beside,
 };
 
-/// Where a program finds its sandbox's directory.
+/// The path of the sandbox's directory, as programs see it.
 pub const HOME: &str = "/home/user";
-/// Where it finds temporary files.
+/// The path of temporary files.
 const TMP: &str = "/tmp";
-/// Short enough for sockets, and not in the way of a `/tmp` of its own.
+/// Short enough for socket paths, and not hidden by a private `/tmp`.
 const SOCKETS: &str = "/var/tmp";
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Machine {
     context: Context,
     settings: SessionSettings,
     sandbox: Sandbox,
-    /// All of the sandbox's files, as we see them.
+    /// The directory of all the sandbox's files on the host.
     root: PathBuf,
     dirs: Dirs,
-    /// Commands see what this kernel sees.
+    /// Commands see the same environment as this kernel.
     python: OnceLock<KernelSource>,
 }
 
-/// The directories that a sandbox's code can write to, as we see them, without links.
+/// The directories that a sandbox's code can write to, as host paths without links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dirs {
     pub(super) home: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Dirs {
 }
 
 impl Machine {
-    /// Makes the directories below `root`.
+    /// Creates the directories below `root`.
     pub(super) async fn make(
         context: &Context,
         settings: &SessionSettings,
@@ -89,7 +89,7 @@ impl Machine {
         })
     }
 
-    /// How the kernel of `source` is started.
+    /// Launch options of the kernel of `source`.
     pub(super) fn launch_options(&self, source: KernelSource) -> LaunchOptions {
         LaunchOptions {
             sandbox: self.sandbox.clone(),
@@ -97,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// The kernel for a language of E2B's, or of that name.
+    /// The kernel for one of E2B's languages, or of that name.
     pub(super) fn kernel_of(&self, language: &str) -> Result<KernelSource, Failure> {
         let of_languages: &[&str] = match language {
             "python" => return self.python(),
@@ -140,7 +140,7 @@ impl Machine {
         Ok(self.python.get_or_init(|| source).clone())
     }
 
-    /// A command in `cwd`, a path as programs give it.
+    /// A command in `cwd`, a path as programs write it.
     pub(super) fn command(
         &self,
         argv: &[String],
@@ -160,7 +160,7 @@ impl Machine {
         )?)
     }
 
-    /// Where code finds the directory or file that a program means by `path`.
+    /// The path that code can use for a program's `path`.
     pub(super) fn for_code(&self, path: &str) -> String {
         let inside = |path: &Path| match &self.sandbox {
             Sandbox::Full => path.to_owned(),
@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// Where `path` is for us, if it is in the sandbox's own directories.
+    /// The host path of `path`, if it is in the sandbox's own directories.
     pub(super) fn place(&self, path: &str) -> Option<Place> {
         let path = path.strip_prefix("~/").unwrap_or(path);
         let path = if path == "~" { "" } else { path };
@@ -199,7 +199,7 @@ impl Machine {
         })
     }
 
-    /// Whether code sees a machine of its own, so that paths mean nothing outside.
+    /// Whether code has its own file system, so that its paths mean nothing outside.
     pub(super) fn is_apart(&self) -> bool {
         match &self.sandbox {
             Sandbox::Full => false,
@@ -207,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// What it has of the machine.
+    /// Its share of the machine.
     pub(super) fn size(&self) -> Size {
         let memory = match &self.sandbox {
             Sandbox::Full => Limits::default().memory,
@@ -233,12 +233,12 @@ impl Machine {
     /// Removes the directories.
     pub(super) async fn remove(&self) {
         let root = self.root.clone();
-        // What is left is removed by the next process.
+        // The next process removes any remains.
         let _ = tokio::task::spawn_blocking(move || super::remove(&root)).await;
     }
 }
 
-/// A place in a sandbox's directories.
+/// A location in a sandbox's directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     root: PathBuf,
@@ -247,7 +247,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// For us.
+    /// The host path.
     pub(super) fn path(&self) -> PathBuf {
         if self.below.as_os_str().is_empty() {
             return self.root.clone();
@@ -255,12 +255,12 @@ impl Place {
         self.root.join(&self.below)
     }
 
-    /// Whether it is one of the sandbox's directories themselves.
+    /// Whether it is one of the sandbox's directories itself.
     pub(super) fn is_root(&self) -> bool {
         self.below.as_os_str().is_empty()
     }
 
-    /// For programs.
+    /// The path as programs see it.
     pub(super) fn shown(&self) -> String {
         let root = if self.is_tmp { TMP } else { HOME };
         let below = self.below.to_string_lossy();
@@ -271,7 +271,7 @@ impl Place {
         }
     }
 
-    /// What is in it by that name.
+    /// The entry of that name in it.
     pub(super) fn join(&self, name: &str) -> Self {
         Self {
             below: self.below.join(name),
@@ -280,23 +280,23 @@ impl Place {
     }
 }
 
-/// What a sandbox has of the machine. Bytes, where it is no count.
+/// A sandbox's share of the machine. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Processors.
+    /// Number of processors.
     pub processors: usize,
-    /// Memory that a kernel may take.
+    /// Memory limit of a kernel.
     pub memory: u64,
-    /// The disk that its files are on.
+    /// Size of the disk that its files are on.
     pub disk: u64,
-    /// What of the disk is taken, by anybody.
+    /// Used space on that disk, by anyone.
     pub disk_used: u64,
 }
 
-/// Why a command could not be made.
+/// Why a command could not be built.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MachineError {
-    /// There is no Python kernel, whose environment it would have.
+    /// There is no Python kernel to take the environment from.
     #[error("{0}")]
     NoKernel(Failure),
     /// It cannot be confined.

@@ -1,6 +1,7 @@
-//! Commands of a sandbox: they run beside its kernels, with the same files and rules, until they end or the sandbox does.
+//! Commands of a sandbox: they run next to its kernels, with the same files and rules, until they end or the sandbox
+//! does.
 //!
-//! Who follows a command gets what it says from then on; a command that nobody follows goes on.
+//! A follower of a command gets its output from then on; a command without followers keeps running.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -24,63 +25,63 @@ use crate::child::{Group, Lifetime, Supervised};
 use crate::kernel::{CommandInput, folder};
 use crate::task::{self, Task};
 
-/// Commands of a sandbox at a time.
+/// Maximum commands of a sandbox at a time.
 const PROCESSES: usize = 64;
-/// Events that wait for one who follows.
+/// How many events may wait for a follower.
 const EVENTS: usize = 16;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: usize = 32 << 10;
-/// How long pipes may stay open after a command's end: others may have them.
+/// How long pipes may stay open after a command's end: other processes may hold them.
 const PIPES: Duration = Duration::from_millis(500);
 /// How long a command may take to read its stdin.
 const INPUT: Duration = Duration::from_secs(30);
 
-/// How long killed commands may take to be gone, and how often it is looked.
+/// How long killed commands may take to end, and how often to check.
 const END_WITHIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// What a program wants to run.
+/// A command to run.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessRequest {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables of its environment, besides the sandbox's.
+    /// Environment variables, in addition to the sandbox's.
     pub variables: Vec<(String, String)>,
-    /// Where it works.
+    /// Its working directory.
     pub cwd: Option<String>,
-    /// What its program calls it.
+    /// Its tag, chosen by the program.
     pub tag: Option<String>,
-    /// Whether it gets input through a pipe.
+    /// Whether its stdin is a pipe.
     pub stdin: bool,
-    /// The terminal that it has instead of pipes.
+    /// Its terminal, instead of pipes.
     pub terminal: Option<TerminalSize>,
-    /// After this it is killed.
+    /// Its time limit, after which it is killed.
     pub limit: Option<Duration>,
 }
 
-/// What is known of a command.
+/// The description of a command.
 #[derive(Debug, Clone)]
 pub struct ProcessInfo {
-    /// Its number.
+    /// Its process number.
     pub pid: u32,
-    /// What was wanted.
+    /// The original request.
     pub request: ProcessRequest,
 }
 
-/// What a command does.
+/// An event of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// Text, or what it is.
+    /// Output and its stream.
     Output(Stream, Bytes),
-    /// It has ended, by itself with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// It was ended by this signal.
+    /// A signal ended it.
     Signalled(i32),
-    /// Its time was up.
+    /// It reached its time limit.
     TimedOut,
 }
 
-/// Where output came.
+/// The stream of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// stdout.
@@ -91,33 +92,33 @@ pub enum Stream {
     Terminal,
 }
 
-/// Where input goes.
+/// The destination of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// To its stdin, which is a pipe.
+    /// Its stdin pipe.
     Stdin,
-    /// To its terminal, as if it were typed.
+    /// Its terminal, as if typed.
     Terminal,
 }
 
-/// Why something could not be done with a command.
+/// Why an operation on a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// There is no such command.
     #[error("process with pid or tag {0} not found")]
     Unknown(String),
-    /// There are too many.
+    /// There are too many commands.
     #[error("a sandbox runs at most {PROCESSES} commands at a time")]
     TooMany,
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It could not be started, or does not take what it is given.
+    /// It could not be started, or did not accept input.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Commands that run.
+/// The running commands.
 #[derive(Default)]
 pub struct Processes {
     running: Arc<Mutex<BTreeMap<u32, Running>>>,
@@ -133,12 +134,12 @@ struct Running {
     ends: Option<oneshot::Sender<()>>,
 }
 
-/// What one who follows gets.
+/// The events that a follower gets.
 pub type Events = mpsc::Receiver<ProcessEvent>;
 
 type Followers = Arc<Mutex<Vec<mpsc::Sender<ProcessEvent>>>>;
 
-/// To its end.
+/// Watches a command to its end.
 async fn watch(
     mut process: Supervised,
     shown: Option<Receiver>,
@@ -218,7 +219,7 @@ fn read<R: AsyncRead + Unpin + Send + 'static>(
     })
 }
 
-/// Tells all who follow. One who reads slowly slows the command; one who is gone is forgotten.
+/// Sends an event to all followers. A slow reader slows the command down; one that is gone is dropped.
 async fn tell(followers: &Followers, event: ProcessEvent) {
     let all = lock(followers).clone();
     for follower in &all {
@@ -228,7 +229,7 @@ async fn tell(followers: &Followers, event: ProcessEvent) {
 }
 
 impl Processes {
-    /// Starts a command with what is there for all of them, and follows it from its beginning.
+    /// Starts a command with the common settings, and follows it from its beginning.
     pub(super) fn spawn(
         &self,
         machine: &Machine,
@@ -293,18 +294,18 @@ impl Processes {
         Ok((pid, events))
     }
 
-    /// Those that run.
+    /// The running commands.
     pub fn list(&self) -> Vec<ProcessInfo> {
         let running = lock(&self.running);
         running.values().map(|it| it.info.clone()).collect()
     }
 
-    /// The numbers of their processes.
+    /// Their process numbers.
     pub(super) fn roots(&self) -> Vec<u32> {
         lock(&self.running).keys().copied().collect()
     }
 
-    /// Follows one from now on. Returns its number too.
+    /// Follows a command from now on. Also returns its process number.
     ///
     /// # Errors
     /// [`ProcessError::Unknown`].
@@ -316,7 +317,7 @@ impl Processes {
         })
     }
 
-    /// Gives it input.
+    /// Sends input to a command.
     ///
     /// # Errors
     /// [`ProcessError`].
@@ -348,7 +349,7 @@ impl Processes {
         wrote.map_err(|_| ProcessError::Failed("it does not read its input".to_owned()))?
     }
 
-    /// Makes its terminal as large.
+    /// Resizes a command's terminal.
     ///
     /// # Errors
     /// [`ProcessError`].
@@ -358,7 +359,7 @@ impl Processes {
         resized.map_err(|error| ProcessError::Failed(error.to_string()))
     }
 
-    /// Closes its stdin.
+    /// Closes a command's stdin.
     ///
     /// # Errors
     /// [`ProcessError::Unknown`].
@@ -370,7 +371,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Asks it to end, or kills it.
+    /// Asks a command to end, or kills it.
     ///
     /// # Errors
     /// [`ProcessError::Unknown`].
@@ -386,7 +387,7 @@ impl Processes {
         })
     }
 
-    /// Kills all, and waits until they are gone.
+    /// Kills all commands, and waits until they have ended.
     pub(super) async fn end(&self) {
         for running in lock(&self.running).values_mut() {
             if let Some(ends) = running.ends.take() {
@@ -420,7 +421,7 @@ impl Processes {
     }
 }
 
-/// Gives a command pipes, or a terminal, whose other ends these are.
+/// Connects a command to pipes or a terminal, and returns our ends.
 fn connect(
     command: &mut Command,
     request: &ProcessRequest,
@@ -453,16 +454,16 @@ fn no_terminal() -> ProcessError {
     ProcessError::Invalid("the command has no terminal (PTY)".to_owned())
 }
 
-/// A command, as programs name it.
+/// Identifies a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// By its number.
+    /// By process number.
     Pid(u32),
-    /// By what its program called it.
+    /// By its tag.
     Tag(String),
 }
 
-/// SIGTERM to the command in the namespaces that `bubblewrap` holds: to its child's children.
+/// Sends SIGTERM to the command in the namespaces that the process `bubblewrap` holds: to its child's children.
 fn ask_inside(bubblewrap: u32) -> bool {
     let children = |pid: u32| -> Vec<u32> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));

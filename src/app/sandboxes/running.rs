@@ -1,4 +1,4 @@
-//! When a sandbox's time is over.
+//! The end of a sandbox's lifetime.
 
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::lock;
 
-/// The end of a sandbox's time, which can be moved.
+/// The time when a sandbox's lifetime ends, which can be moved.
 pub(super) struct Clock {
     end: Mutex<End>,
     moved: watch::Sender<()>,
@@ -22,7 +22,7 @@ struct End {
     is_paused: bool,
 }
 
-/// Waits for the end as it is now.
+/// Waits for the current end time.
 pub(super) struct Ending {
     at: Option<Instant>,
     moved: watch::Receiver<()>,
@@ -42,17 +42,17 @@ impl Clock {
         clock
     }
 
-    /// It is over so long from now on.
+    /// Sets the end to this long from now.
     pub(super) fn set(&self, lifetime: Option<Duration>) {
         let mut end = lock(&self.end);
         end.at = lifetime.map(|it| Instant::now() + it);
-        // What has no end is shown with one that is far.
+        // Without an end, a distant one is shown.
         end.shown = SystemTime::now() + lifetime.unwrap_or(super::LONGEST);
         drop(end);
         self.moved.send_replace(());
     }
 
-    /// The same unless it is over later.
+    /// The same, unless the end is later already.
     pub(super) fn extend(&self, lifetime: Duration) {
         let at = lock(&self.end).at;
         if at.is_some_and(|at| at < Instant::now() + lifetime) {
@@ -60,7 +60,7 @@ impl Clock {
         }
     }
 
-    /// Stops it, or has it go on with `lifetime` left.
+    /// Stops the clock, or restarts it with `lifetime` left.
     pub(super) fn pause(&self, lifetime: Option<Duration>) {
         let mut end = lock(&self.end);
         end.is_paused = lifetime.is_none();
@@ -91,7 +91,7 @@ impl Clock {
 }
 
 impl Ending {
-    /// Until it is over or was moved. False: the sandbox is gone.
+    /// Waits until the time is over or was moved. Returns `false` if the sandbox is gone.
     pub(super) async fn wait(mut self) -> bool {
         let over = async {
             match self.at {
@@ -116,7 +116,7 @@ mod tests {
         let ending = clock.ending();
         clock.extend(Duration::from_secs(5));
         clock.set(Some(Duration::from_hours(2)));
-        // It was moved.
+        // The end was moved.
         assert!(ending.wait().await && !clock.is_over());
         clock.set(Some(Duration::from_millis(1)));
         assert!(clock.ending().wait().await && clock.is_over());

@@ -1,4 +1,4 @@
-//! One sandbox: its contexts, commands and files, and what is known of it.
+//! One sandbox: its contexts, commands, files and metadata.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,17 +19,17 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::Kernel;
 use crate::kernel::processes::{self, Stopped};
 
-/// Contexts of a sandbox.
+/// Maximum contexts of a sandbox.
 const CONTEXTS: usize = 32;
-/// The contexts that each sandbox begins with.
+/// The contexts that each sandbox has from the start.
 const DEFAULTS: [&str; 2] = ["python", "javascript"];
 
-/// What a sandbox does.
+/// The state of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxState {
     /// It can be used.
     Running,
-    /// Its time and its processes stand still, in memory.
+    /// Its clock and processes are stopped, and stay in memory.
     Paused,
 }
 
@@ -41,28 +41,28 @@ pub struct ProgramSandbox {
     started: SystemTime,
     clock: Clock,
     machine: Arc<Machine>,
-    /// In the order in which they were made; a default one may have no kernel here.
+    /// In order of creation; a default one may have no kernel here.
     contexts: Mutex<Vec<Listed>>,
     files: Files,
     processes: Processes,
     watches: Watches,
-    /// While it is paused.
+    /// Its stopped processes, while it is paused.
     stopped: tokio::sync::Mutex<Stopped>,
-    /// When what it takes was asked last, and the time of processors until then.
+    /// When its usage was last asked for, and the processor time until then.
     measured: Mutex<(Instant, Duration)>,
     ended: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
-/// A context in the list.
+/// An entry in the list of contexts.
 #[derive(Clone)]
 pub(super) enum Listed {
     Made {
         context: Arc<CodeContext>,
-        /// Whether code goes there that names no context.
+        /// Whether it gets code that names no context.
         is_default: bool,
     },
-    /// Made when its language is wanted first.
+    /// Created when its language is first needed.
     Planned { id: String, language: &'static str },
 }
 
@@ -103,12 +103,12 @@ impl ProgramSandbox {
         }
     }
 
-    /// The files that code can write to.
+    /// The directories that code can write to.
     pub(super) fn dirs(&self) -> Dirs {
         self.machine.dirs().clone()
     }
 
-    /// What a fork of it is made with.
+    /// The parameters of a fork.
     pub(super) fn like(&self, lifetime: Duration) -> NewSandbox {
         NewSandbox {
             lifetime: Some(lifetime),
@@ -117,42 +117,42 @@ impl ProgramSandbox {
         }
     }
 
-    /// Its name.
+    /// Its id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What a program shows to use it.
+    /// The token that a program needs to use it.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// What its program called the kind of sandbox.
+    /// The program's name for its kind.
     pub fn template(&self) -> &str {
         &self.new.template
     }
 
-    /// What its program wants to remember.
+    /// Data that its program attached to it.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.new.metadata
     }
 
-    /// Variables of the environment of its code.
+    /// Environment variables of its code.
     pub fn variables(&self) -> &[(String, String)] {
         &self.new.variables
     }
 
-    /// When it was made.
+    /// When it was created.
     pub fn started(&self) -> SystemTime {
         self.started
     }
 
-    /// When its time is over; of a paused one, when it would have been.
+    /// When its lifetime ends; for a paused one, when it would have ended.
     pub fn ends(&self) -> SystemTime {
         self.clock.shown()
     }
 
-    /// What it does.
+    /// Its state.
     pub fn state(&self) -> SandboxState {
         if self.clock.is_paused() {
             SandboxState::Paused
@@ -161,12 +161,12 @@ impl ProgramSandbox {
         }
     }
 
-    /// Whether it is paused when its time is over, instead of ended.
+    /// Whether it is paused at the end of its lifetime, instead of ended.
     pub fn pauses(&self) -> bool {
         self.new.pauses
     }
 
-    /// Is cancelled when it ends.
+    /// Cancelled when it ends.
     pub fn ended(&self) -> &CancellationToken {
         &self.ended
     }
@@ -176,17 +176,17 @@ impl ProgramSandbox {
         &self.files
     }
 
-    /// Directories that its program watches.
+    /// The directories that its program watches.
     pub fn watches(&self) -> &Watches {
         &self.watches
     }
 
-    /// Its time is over so long from now on.
+    /// Sets its lifetime to this long from now.
     pub fn set_lifetime(&self, lifetime: Duration) {
         self.clock.set(Some(lifetime));
     }
 
-    /// Its time is over so long from now on, or later. One that is paused goes on. True: it was paused.
+    /// Extends its lifetime to at least this long from now, and resumes a paused one. Returns whether it was paused.
     pub async fn connect(&self, lifetime: Duration) -> bool {
         let mut stopped = self.stopped.lock().await;
         let was_paused = self.clock.is_paused();
@@ -199,7 +199,7 @@ impl ProgramSandbox {
         was_paused
     }
 
-    /// Its time stands still, and so do its kernels and commands, which keep their memory. False: it is paused already.
+    /// Stops its clock, kernels and commands, which keep their memory. Returns `false` if it is already paused.
     pub async fn pause(&self) -> bool {
         let mut stopped = self.stopped.lock().await;
         if self.clock.is_paused() {
@@ -212,7 +212,7 @@ impl ProgramSandbox {
         true
     }
 
-    /// The numbers of the processes that all others of it come from.
+    /// The numbers of its top-level processes.
     async fn roots(&self) -> Vec<u32> {
         let kernels = self.kernels().into_iter();
         let kernels = kernels.map(|kernel| async move { kernel.pid().await });
@@ -239,7 +239,7 @@ impl ProgramSandbox {
         self.clock.ending()
     }
 
-    /// Only one that runs can be used.
+    /// Checks that it is running, as every use requires.
     ///
     /// # Errors
     /// [`SandboxError::Paused`].
@@ -282,7 +282,7 @@ impl ProgramSandbox {
         self.made(found)
     }
 
-    /// The first context of a language, which is made if it is not there.
+    /// The first context of a language, created if there is none.
     ///
     /// # Errors
     /// [`ContextError`].
@@ -296,7 +296,7 @@ impl ProgramSandbox {
         self.make(&mut contexts, language, HOME.to_owned(), true)
     }
 
-    /// A new context, whose kernel runs.
+    /// Creates a context with a running kernel.
     ///
     /// # Errors
     /// [`ContextError`].
@@ -308,7 +308,7 @@ impl ProgramSandbox {
         let cwd = cwd.unwrap_or_else(|| HOME.to_owned());
         let made = self.make(&mut lock(&self.contexts), normal(language), cwd, false)?;
         if let Err(error) = made.start().await {
-            // A sandbox has no context that was never there.
+            // A context that failed to start is not listed.
             let _ = self.remove_context(&made.id).await;
             return Err(error);
         }
@@ -386,7 +386,7 @@ impl ProgramSandbox {
         &self.processes
     }
 
-    /// Starts a command, and follows it from its beginning. Returns its number too.
+    /// Starts a command, and follows it from its beginning. Also returns its process number.
     ///
     /// # Errors
     /// [`ProcessError`].
@@ -398,14 +398,15 @@ impl ProgramSandbox {
             .spawn(&self.machine, &self.new.variables, request)
     }
 
-    /// What its kernels and commands take: bytes of memory, and the percentage of all processors since this was asked last.
+    /// The resource usage of its kernels and commands: bytes of memory, and the percentage of all processors since the
+    /// last call.
     pub async fn usage(&self) -> (u64, f64) {
         let roots = self.roots().await;
         let taken = tokio::task::spawn_blocking(move || processes::taken(&roots)).await;
         let taken = taken.unwrap_or_default();
         let now = Instant::now();
         let (then, before) = std::mem::replace(&mut *lock(&self.measured), (now, taken.cpu));
-        // What has ended meanwhile is not counted any more.
+        // Processes that ended meanwhile are no longer counted.
         let spent = taken.cpu.saturating_sub(before).as_secs_f64();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         #[expect(clippy::cast_precision_loss, reason = "a number of processors")]
@@ -418,15 +419,15 @@ impl ProgramSandbox {
         (taken.memory, percent.min(100.0))
     }
 
-    /// What it has of the machine.
+    /// Its share of the machine.
     pub fn size(&self) -> Size {
         self.machine.size()
     }
 
-    /// Ends all that runs in it, and removes its files.
+    /// Ends all its processes, and removes its files.
     pub(super) async fn end(&self) {
         self.ended.cancel();
-        // What stands still does not end by itself.
+        // Stopped processes do not end by themselves.
         std::mem::take(&mut *self.stopped.lock().await).go_on();
         self.processes.end().await;
         let contexts = std::mem::take(&mut *lock(&self.contexts));
@@ -448,7 +449,7 @@ impl Listed {
         }
     }
 
-    /// Whether code of the language goes there if no context was named.
+    /// Whether it gets code in this language that names no context.
     fn is_default(&self, wanted: &str) -> bool {
         match self {
             Self::Made {

@@ -1,7 +1,7 @@
-//! Snapshots: the files of a sandbox as they were, from which others begin. Kernels begin anew there.
+//! Snapshots: a copy of a sandbox's files, from which others start. Kernels are not part of it.
 //!
-//! Code may change the files while they are copied, so no link is followed, and there are limits to how much is copied. Nobody
-//! but us sees the copy.
+//! Code may change the files while they are copied, so no link is followed, and the copied amount is limited. Only we
+//! can see the copy.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, FileTimes, OpenOptions, Permissions};
@@ -17,38 +17,38 @@ use super::lock;
 use super::machine::Dirs;
 use crate::kernel::folder;
 
-/// Snapshots of a server.
+/// Maximum snapshots of a server.
 const SNAPSHOTS: usize = 64;
-/// Bytes, files and directories of one, and how deep they are.
+/// Maximum bytes, number of files and directories, and depth of a snapshot.
 const BYTES: u64 = 4 << 30;
 const ENTRIES: usize = 100_000;
 const DEPTH: usize = 64;
-/// What stands behind the name of each.
+/// The suffix of each name.
 pub(super) const TAG: &str = ":default";
-/// Characters of a name.
+/// Maximum characters of a name.
 const NAME: usize = 64;
 
-/// What is known of a snapshot.
+/// The description of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// By this it is found.
+    /// The id by which it is found.
     pub id: String,
-    /// What its program calls it.
+    /// The program's name for it.
     pub name: Option<String>,
-    /// The sandbox that it was made of.
+    /// The sandbox from which it was made.
     pub of: String,
 }
 
-/// Why there is no snapshot.
+/// Why a snapshot failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// There are too many.
     #[error("the server keeps at most {SNAPSHOTS} snapshots: delete one")]
     TooMany,
-    /// Its name cannot be used.
+    /// Its name is invalid.
     #[error("`{0}` is not a name for a snapshot: letters, digits, `-` and `_`, at most {NAME}")]
     Name(String),
-    /// The sandbox has too many files for it.
+    /// The sandbox has too many or too large files.
     #[error(
         "the sandbox's files are too large for a snapshot: at most {BYTES} bytes in {ENTRIES} files"
     )]
@@ -64,7 +64,7 @@ pub(super) struct Snapshots {
     all: Mutex<BTreeMap<String, Arc<Snapshot>>>,
 }
 
-/// A snapshot. Its files go with the last that uses it.
+/// A snapshot. Its files are removed with its last user.
 pub(super) struct Snapshot {
     info: SnapshotInfo,
     files: PathBuf,
@@ -78,7 +78,7 @@ impl Snapshots {
         }
     }
 
-    /// Copies files. Takes as long as that takes.
+    /// Copies the files, which may take long.
     pub(super) fn copy(&self, from: &Dirs, info: SnapshotInfo) -> Result<Snapshot, SnapshotError> {
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let files = self.root.join(unique);
@@ -98,7 +98,7 @@ impl Snapshots {
         Ok(snapshot)
     }
 
-    /// Keeps the files of a sandbox, under a name if it has one; what had that name goes.
+    /// Stores the files of a sandbox, with a name if given; replaces an earlier snapshot of that name.
     pub(super) fn make(
         &self,
         from: &Dirs,
@@ -119,7 +119,7 @@ impl Snapshots {
         let info = SnapshotInfo { id, name, of };
         let made = Arc::new(self.copy(from, info.clone())?);
         let replaced = {
-            // Others may have come meanwhile.
+            // Others may have been added meanwhile.
             self.check_room(&info.id)?;
             lock(&self.all).insert(info.id.clone(), made)
         };
@@ -135,7 +135,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// The snapshot that a program means by the name of a template.
+    /// The snapshot that a template's name refers to.
     pub(super) fn get(&self, template: &str) -> Option<Arc<Snapshot>> {
         let all = lock(&self.all);
         let found = all.get(template);
@@ -149,7 +149,7 @@ impl Snapshots {
         all.values().map(|it| it.info.clone()).collect()
     }
 
-    /// False: there is no such snapshot.
+    /// Returns `false` if there is no such snapshot.
     pub(super) fn delete(&self, id: &str) -> bool {
         let removed = {
             let mut all = lock(&self.all);
@@ -161,7 +161,7 @@ impl Snapshots {
 
     pub(super) fn clear(&self) {
         drop(std::mem::take(&mut *lock(&self.all)));
-        // Only an empty one is removed.
+        // This only removes an empty directory.
         let _ = std::fs::remove_dir(&self.root);
     }
 }
@@ -174,7 +174,7 @@ impl Snapshot {
         }
     }
 
-    /// Puts its files into the directories of a new sandbox.
+    /// Copies its files into the directories of a new sandbox.
     pub(super) fn restore(&self, to: &Dirs) -> Result<(), SnapshotError> {
         let from = self.dirs();
         let mut room = Room {
@@ -192,14 +192,14 @@ impl Drop for Snapshot {
     }
 }
 
-/// What may still be copied.
+/// The remaining limits of a copy.
 struct Room {
     bytes: u64,
     entries: usize,
 }
 
-/// Copies what is in a directory: files, directories, and links as links. Sockets, pipes and devices stay behind, and so does
-/// what goes while it is copied.
+/// Copies a directory's content: files, directories, and links as links. Skips sockets, pipes, devices, and entries
+/// that vanish during the copy.
 fn copy(from: &Path, to: &Path, depth: usize, room: &mut Room) -> Result<(), SnapshotError> {
     let depth = depth.checked_sub(1).ok_or(SnapshotError::TooLarge)?;
     for entry in folder::list(from)? {
@@ -224,7 +224,7 @@ fn copy_entry(from: &Path, to: &Path, depth: usize, room: &mut Room) -> Result<(
     } else if kind.is_dir() {
         DirBuilder::new().mode(0o700).create(to)?;
         copy(from, to, depth, room)?;
-        // One that we cannot write to could not be removed.
+        // A directory without write permission could not be removed.
         let mode = found.mode() & 0o777 | 0o700;
         std::fs::set_permissions(to, Permissions::from_mode(mode))?;
     } else if kind.is_file() {

@@ -1,5 +1,5 @@
-//! Spares: directories with a Python kernel that is ready, for sandboxes that are wanted later. None is there before the first
-//! sandbox; when nobody has wanted a sandbox for a while they end.
+//! Spares: directories with a running Python kernel, ready for later sandboxes. The first sandbox triggers them; they
+//! end after some time without new sandboxes.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,14 +11,14 @@ use tokio::time::{sleep, timeout};
 use super::lock;
 use crate::task;
 
-/// Spares at the same time. Each costs the memory of a kernel.
+/// Maximum spares at the same time. Each costs a kernel's memory.
 const SPARES: usize = 2;
-/// When spares are made, and when they end.
+/// When spares are created, and when they end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// From a new sandbox to the start of the next spare: the sandbox's own code has the processor first.
+    /// Delay between a new sandbox and the start of the next spare: the sandbox's own code gets the processor first.
     refill_after: Duration,
-    /// Without a new sandbox they end after this.
+    /// Time without new sandboxes after which they end.
     idle: Duration,
 }
 
@@ -31,15 +31,15 @@ impl Default for Pace {
     }
 }
 
-/// How long the end waits for one that is being made.
+/// How long shutdown waits for a spare that is being created.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Spares<S> {
     ready: Mutex<Ready<S>>,
     wanted: watch::Sender<u64>,
     pace: Pace,
-    /// Held while one is made.
+    /// Held while a spare is created.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ struct Ready<S> {
     is_closed: bool,
 }
 
-/// One that is ready.
+/// A spare that is ready.
 pub(super) trait Spare: Send + Sync + 'static {
     /// Whether it can still be used.
     fn lives(&self) -> bool;
@@ -71,7 +71,7 @@ impl<S: Spare> Spares<S> {
         }
     }
 
-    /// One that lives, if there is one.
+    /// Takes a usable spare, if there is one.
     pub(super) async fn take(&self) -> Option<S> {
         loop {
             let spare = lock(&self.ready).all.pop()?;
@@ -82,7 +82,8 @@ impl<S: Spare> Spares<S> {
         }
     }
 
-    /// Notes that a sandbox was wanted, so that there may be others. `make` makes a spare; `None`: nobody wants one any more.
+    /// Records that a sandbox was created, so more may follow. `make` creates a spare; `None`: spares are no longer
+    /// wanted.
     pub(super) fn refill<M, F>(self: &Arc<Self>, make: M)
     where
         M: Fn() -> F + Send + 'static,
@@ -99,10 +100,10 @@ impl<S: Spare> Spares<S> {
         }
     }
 
-    /// Ends all, and takes no more.
+    /// Ends all spares, and accepts no more.
     pub(super) async fn close(&self) {
         lock(&self.ready).is_closed = true;
-        // One that is being made ends as soon as it is ready.
+        // A spare that is being created ends as soon as it is ready.
         let _ = timeout(END_WITHIN, self.making.lock()).await;
         self.clear().await;
     }
@@ -112,7 +113,7 @@ impl<S: Spare> Spares<S> {
         futures_util::future::join_all(all.iter().map(S::end)).await;
     }
 
-    /// Keeps one, unless it is not wanted any more.
+    /// Stores a spare, unless spares are no longer wanted.
     async fn keep(&self, spare: S) {
         let refused = {
             let mut ready = lock(&self.ready);
@@ -129,7 +130,7 @@ impl<S: Spare> Spares<S> {
     }
 }
 
-/// Makes spares while sandboxes are wanted.
+/// Creates spares as long as sandboxes are created.
 async fn fill<S, M, F>(
     spares: Weak<Spares<S>>,
     mut wanted: watch::Receiver<u64>,
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens to spares, and what is known of each.
+    /// Counts what happens to spares.
     #[derive(Default)]
     struct Counted {
         made: AtomicUsize,
@@ -226,7 +227,7 @@ mod tests {
             }
         }
 
-        /// A sandbox was wanted.
+        /// Records that a sandbox was created.
         fn wanted(&self) {
             let counted = Arc::clone(&self.counted);
             self.spares.refill(move || {
@@ -241,7 +242,7 @@ mod tests {
             });
         }
 
-        /// One was wanted, and all are there again.
+        /// Waits until all spares are replaced after one was taken.
         async fn refilled(&self) {
             self.wanted();
             until(|| lock(&self.spares.ready).all.len() == SPARES).await;
@@ -310,7 +311,7 @@ mod tests {
         filled.spares.close().await;
         assert_eq!(filled.ended(), [0, 1]);
         filled.wanted();
-        // The task that made them sees that it is closed, and ends.
+        // The task that creates them notices the close, and ends.
         until(|| filled.spares.wanted.receiver_count() == 0).await;
         assert_eq!(filled.take().await, None);
         assert_eq!(filled.made(), SPARES);

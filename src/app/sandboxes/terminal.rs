@@ -1,5 +1,5 @@
-//! Terminals of a sandbox's commands: our end of a pseudoterminal, and the end that a command gets as stdin, stdout and
-//! stderr.
+//! Terminals of a sandbox's commands: our end of a pseudoterminal, and the end that a command gets as stdin, stdout
+//! and stderr.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,10 +13,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::Mutex;
 
-/// How many characters a terminal shows.
+/// The size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Characters of a line.
+    /// Characters per line.
     pub columns: u16,
     /// Lines.
     pub rows: u16,
@@ -29,17 +29,17 @@ pub(super) struct Terminal {
     typed: Mutex<Sender>,
 }
 
-/// All ends of a new one.
+/// The ends of a new terminal.
 pub(super) struct Ends {
     pub(super) terminal: Terminal,
-    /// What the command's side writes. Reading fails on Linux when no process has that open any more.
+    /// The output of the command's side. On Linux, reading fails once no process has that side open.
     pub(super) shown: Receiver,
-    /// The command's.
+    /// The command's end.
     pub(super) theirs: OwnedFd,
 }
 
 impl Terminal {
-    /// A new one.
+    /// Opens a new terminal.
     pub(super) fn open(size: TerminalSize) -> io::Result<Ends> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         #[cfg(target_os = "linux")]
@@ -63,7 +63,7 @@ impl Terminal {
         })
     }
 
-    /// Tells the command's side how large it is.
+    /// Sets the size that the command's side sees.
     pub(super) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let size = Winsize {
             ws_col: size.columns,
@@ -74,20 +74,20 @@ impl Terminal {
         Ok(tcsetwinsize(&self.fd, size)?)
     }
 
-    /// Types `bytes`, all of them.
+    /// Types all of `bytes`.
     pub(super) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.typed.lock().await.write_all(bytes).await
     }
 }
 
-/// Kills what a shell has left of its session, where `/proc` lists processes.
+/// Kills the remaining processes of a shell's session, if `/proc` lists processes.
 pub(super) fn end_session(leader: Pid) {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in all {
         let pid = entry.file_name().to_str().and_then(|it| it.parse().ok());
         let stat = std::fs::read_to_string(entry.path().join("stat"));
         let session = stat.ok().and_then(|it| session_of(&it));
-        // The number of a session is nobody else's as long as one of its processes lives.
+        // A session's number is not reused while one of its processes lives.
         if session == Some(leader.as_raw_nonzero().get())
             && let Some(pid) = pid.and_then(Pid::from_raw)
         {
@@ -97,7 +97,7 @@ pub(super) fn end_session(leader: Pid) {
 }
 
 fn session_of(stat: &str) -> Option<i32> {
-    // The name in parentheses may have anything in it; behind it are state, parent, group and session.
+    // The name in parentheses can contain anything; the state, parent, group and session follow it.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(3)?.parse().ok()
 }
@@ -136,7 +136,7 @@ mod tests {
         drop(theirs);
         let mut all = Vec::new();
         let _ = shown.read_to_end(&mut all).await;
-        // What is typed is echoed.
+        // Typed text is echoed.
         assert_eq!(all, b"typed\r\nshown\r\n");
     }
 }

@@ -1,5 +1,5 @@
-//! What changes in a directory of a sandbox, found by looking again: names, sizes, times and permissions are compared with
-//! those of the last look. What came and went in between is not seen.
+//! Detects changes in a sandbox's directory by polling: compares names, sizes, times and permissions with the previous
+//! scan. A file that came and went in between is not noticed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,55 +8,55 @@ use std::time::SystemTime;
 use super::files::{Entry, EntryType, FileError, Files};
 use super::lock;
 
-/// Watches of a sandbox that are asked for what is new.
+/// Maximum polled watches of a sandbox.
 const WATCHES: usize = 32;
-/// How deep is looked.
+/// Maximum depth of a scan.
 const DEPTH: u32 = 64;
-/// How names begin and end of files that are not written to their end yet.
+/// Prefix and suffix of files that are still being written.
 const UNFINISHED: (&str, &str) = (".sponde-", ".tmp");
 
-/// What has happened to something in a directory.
+/// The type of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeType {
     /// It is new.
     Created,
-    /// Its content is another.
+    /// Its content changed.
     Written,
     /// It is gone.
     Removed,
-    /// It is somewhere else.
+    /// It was renamed or moved.
     Renamed,
-    /// Who may use it.
+    /// Its permissions changed.
     Permissions,
 }
 
-/// Something that has happened.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What.
+    /// Its type.
     pub what: ChangeType,
-    /// To what, below the directory that is watched.
+    /// The changed path, relative to the watched directory.
     pub name: String,
-    /// The thing as it is now, if it is there.
+    /// The current entry, if it exists.
     pub entry: Option<Entry>,
 }
 
-/// A directory that is looked at.
+/// A watched directory.
 pub struct Watch {
     files: Files,
     path: String,
     depth: u32,
-    /// As it was at the last look.
+    /// The result of the last scan.
     known: Mutex<Look>,
 }
 
 type Look = BTreeMap<String, Entry>;
 
 impl Watch {
-    /// What is there now is known.
+    /// Begins to watch; the current content counts as known.
     ///
     /// # Errors
-    /// It is no directory of the sandbox's.
+    /// It is no directory of the sandbox.
     pub fn begin(files: &Files, path: &str, is_recursive: bool) -> Result<Self, FileError> {
         let watch = Self {
             files: files.clone(),
@@ -68,7 +68,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// What has changed since the last look.
+    /// The changes since the last scan.
     ///
     /// # Errors
     /// The directory is gone.
@@ -138,19 +138,19 @@ fn changes(before: &Look, now: &Look) -> Vec<Change> {
     changes
 }
 
-/// What changes with the content of a file.
+/// The attributes that change with a file's content.
 fn content(entry: &Entry) -> (u64, u64, SystemTime) {
     (entry.inode, entry.size, entry.modified)
 }
 
-/// Watches that are asked for what is new.
+/// The watches that programs poll.
 #[derive(Default)]
 pub struct Watches {
     all: Mutex<BTreeMap<String, Arc<Watch>>>,
 }
 
 impl Watches {
-    /// Keeps one. Returns its name.
+    /// Adds a watch. Returns its id.
     ///
     /// # Errors
     /// There are too many.
@@ -166,7 +166,7 @@ impl Watches {
         Ok(id)
     }
 
-    /// The watch of this name.
+    /// The watch with this id.
     ///
     /// # Errors
     /// There is no such watch.
@@ -175,7 +175,7 @@ impl Watches {
         found.ok_or_else(|| FileError::NotFound(format!("watcher {id}")))
     }
 
-    /// Forgets one.
+    /// Removes a watch.
     ///
     /// # Errors
     /// There is no such watch.

@@ -1,29 +1,29 @@
-//! Server-sent events: the data of each, out of pieces of a stream, and where the stream goes on if it ends.
+//! Server-sent events: parses the data of each event from pieces of a stream, and tracks where to resume the stream.
 
 use std::time::Duration;
 
-/// How soon a stream is asked for again, unless the server says so.
+/// Default delay before a stream is requested again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Not sooner, and not later than this, whatever it says.
+/// Minimum delay; the maximum follows. The server's value is limited to this range.
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_mins(1);
-/// Bytes of an id.
+/// Maximum bytes of an id.
 const ID: usize = 1 << 10;
 
-/// Reads a stream.
+/// Parser of a stream.
 pub(super) struct Events {
-    /// A line that is not complete.
+    /// An incomplete line.
     line: Vec<u8>,
-    /// The data of an event that is not complete.
+    /// The data of an incomplete event.
     data: Vec<u8>,
     most: usize,
-    /// The id that was sent last.
+    /// The last id that was received.
     id: Option<String>,
     retry: Duration,
 }
 
 impl Events {
-    /// Of events of at most `most` bytes.
+    /// A parser for events of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Self {
             line: Vec::new(),
@@ -34,8 +34,8 @@ impl Events {
         }
     }
 
-    /// The stream has ended: what is not complete is void. Returns the event after which it goes on, if it can, and when to ask
-    /// for it.
+    /// The stream has ended: discards an incomplete event. Returns the id of the event after which to resume, if
+    /// possible, and the delay before that.
     pub(super) fn ended(&mut self) -> Option<(&str, Duration)> {
         self.line.clear();
         self.data.clear();

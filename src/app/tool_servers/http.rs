@@ -1,7 +1,8 @@
-//! A server with an address: JSON-RPC over streamable HTTP, a POST a message, answered by JSON or by a stream of events.
+//! A server with a URL: JSON-RPC over streamable HTTP, with one POST per message, answered with JSON or a stream of
+//! events.
 //!
-//! Redirects are not followed, so that keys in headers go nowhere else. A stream that ends before the answer is
-//! asked for again, from its last event on. Deliberately not here: the stream that a server may open by itself, OAuth.
+//! Redirects are not followed, so that keys in headers reach no other host. A stream that ends before the answer is
+//! requested again from its last event. Deliberately not here: streams that a server opens by itself, OAuth.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,13 +21,13 @@ use crate::rpc::{self, Incoming, notification, request};
 const TELL: Duration = Duration::from_secs(10);
 /// The same for one that nobody waits for.
 const TELL_LATE: Duration = Duration::from_secs(1);
-/// Bytes of the page of an error.
+/// Maximum bytes of an error page.
 const ERROR: usize = 64 << 10;
-/// Bytes of an id that a server gives us.
+/// Maximum bytes of an id from a server.
 const ID: usize = 1 << 10;
-/// Characters of an address that is shown.
+/// Maximum characters of a displayed URL.
 const SHOWN: usize = 200;
-/// Streams of one answer, each of which goes on where the last one ended.
+/// Maximum streams for one answer, each resumed where the previous one ended.
 const STREAMS: usize = 100;
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -36,17 +37,17 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) struct Http {
     client: Client,
     url: Url,
-    /// Those of the configuration.
+    /// Headers of the configuration.
     headers: HeaderMap,
-    /// Those that the server and we have agreed on.
+    /// Headers agreed on with the server.
     agreed: Mutex<HeaderMap>,
     next: AtomicU64,
-    /// Whether the server has forgotten us.
+    /// Whether the server has dropped our session.
     is_over: AtomicBool,
 }
 
 impl Http {
-    /// To `url`, with these headers. An error is the rest of a sentence about the server.
+    /// Connects to `url` with these headers. An error completes a sentence about the server.
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, String> {
         let no_address = |error: &str| format!("has an address that cannot be used: {error}");
         let client = client(url).map_err(|error| no_address(&error.to_string()))?;
@@ -69,7 +70,7 @@ impl Http {
         })
     }
 
-    /// From now on the version is the one of `hello`, the server's answer to our first message.
+    /// Uses the protocol version of `hello`, the server's answer to our first message, from now on.
     pub(super) fn agreed(&self, hello: &Value) {
         let version = hello.get("protocolVersion").and_then(Value::as_str);
         if let Some(Ok(version)) = version.map(HeaderValue::from_str) {
@@ -160,7 +161,7 @@ impl Http {
             let Some((last, wait)) = events.ended() else {
                 break;
             };
-            // An empty id is one that was taken back.
+            // An empty id resets the last one.
             let Some(last) = HeaderValue::from_str(last).ok().filter(|it| !it.is_empty()) else {
                 break;
             };
@@ -174,14 +175,14 @@ impl Http {
         ))
     }
 
-    /// The outcome of the request `id` in a stream; `None` if the stream ended before.
+    /// The outcome of the request `id` in a stream; `None` if the stream ended first.
     async fn outcome(
         &self,
         response: &mut Response,
         events: &mut Events,
         id: &str,
     ) -> Result<Option<Result<Value, NoResult>>, NoResult> {
-        // One that breaks off goes on as one that ends.
+        // A broken stream is resumed like one that ended.
         while let Ok(Some(piece)) = chunk(response).await {
             let messages = events.feed(&piece).ok_or_else(too_long)?;
             for message in messages {
@@ -194,16 +195,16 @@ impl Http {
         Ok(None)
     }
 
-    /// Answers what the server asks between.
+    /// Answers requests that the server sends meanwhile.
     async fn answer(&self, message: &[u8]) {
         if let Ok(Incoming::Request(request)) = rpc::parse(message) {
             let answer = rpc::answer(&request.id, asked_back(&request.method));
-            // One that does not want it goes on without.
+            // If the server does not accept it, we continue.
             let _ = tokio::time::timeout(TELL_LATE, self.post(&answer)).await;
         }
     }
 
-    /// Whole after every change.
+    /// Consistent after every change.
     fn agreements(&self) -> MutexGuard<'_, HeaderMap> {
         self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,7 +226,7 @@ fn words(error: &Value) -> String {
     message.unwrap_or("it did not say why").to_owned()
 }
 
-/// Why a message was refused, in words.
+/// Why a message was rejected, as text.
 async fn refused(mut response: Response) -> String {
     let status = response.status();
     if status.is_redirection() {
@@ -245,7 +246,7 @@ async fn refused(mut response: Response) -> String {
     }
 }
 
-/// All of a response, of at most `most` bytes.
+/// The whole body of a response, at most `most` bytes.
 async fn body(response: &mut Response, most: usize) -> Result<Vec<u8>, NoResult> {
     let mut all = Vec::new();
     while let Some(piece) = chunk(response).await? {

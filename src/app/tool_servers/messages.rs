@@ -1,5 +1,5 @@
-//! What holds for messages of servers, however they come: how long one may be, what a server gets that asks us, and why there is no
-//! result.
+//! Rules for servers' messages over any transport: maximum length, answers to servers' requests, and reasons for a
+//! missing result.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::rpc::{RpcError, Unanswered};
 
-/// Bytes of a message from a server.
+/// Maximum bytes of a server's message.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// What a server gets that asks something of us.
+/// The answer to a server's request.
 pub(super) fn asked_back(method: &str) -> Result<Value, RpcError> {
     match method {
         "ping" => Ok(Value::Object(Map::new())),
@@ -18,12 +18,12 @@ pub(super) fn asked_back(method: &str) -> Result<Value, RpcError> {
     }
 }
 
-/// Why a server gave no result, as the rest of a sentence about it.
+/// Why a server gave no result, completing a sentence about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum NoResult {
     #[error("did not answer within {} s and was given up", .0.as_secs())]
     Late(Duration),
-    /// In words why, or nothing.
+    /// The reason as text, or empty.
     #[error("has ended{}", because(.0))]
     Gone(String),
     #[error("could not be reached: {0}")]
@@ -43,7 +43,7 @@ fn because(why: &str) -> String {
 }
 
 impl NoResult {
-    /// Why a request had no answer within `limit`; `why` the server has ended, if it has.
+    /// Why a request got no answer within `limit`; `why`: the reason for the server's end, if it ended.
     pub(super) fn of(
         unanswered: Unanswered,
         limit: Duration,

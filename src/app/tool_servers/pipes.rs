@@ -1,5 +1,5 @@
-//! A server that is a program: JSON-RPC over its stdin and stdout, a message a line. Its stderr is read for the words with which
-//! it ended.
+//! A server that is a program: JSON-RPC over its stdin and stdout, one message per line. Its stderr is read for its
+//! last words.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ use crate::kernel::Redactor;
 use crate::rpc::{self, Incoming, Line, Questions, Unanswered, notification};
 use crate::task::{self, Task};
 
-/// Messages that wait for it to read.
+/// How many messages may wait for the server to read.
 const OUTBOX: usize = 64;
-/// Bytes of what it said last on stderr.
+/// How many bytes of its latest stderr are kept.
 const SAID: usize = 4 << 10;
-/// Characters of these that are shown.
+/// How many characters of these are shown.
 const SHOWN: usize = 300;
-/// How long its last words are waited for: what it started may hold the pipe.
+/// How long to wait for its last words: its child processes may hold the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Variables that every server gets.
 pub(super) const USUAL: [&str; 12] = [
@@ -47,14 +47,14 @@ pub(super) struct Pipes {
     outlet: mpsc::Sender<Value>,
     questions: Arc<Questions>,
     over: CancellationToken,
-    /// Why it is over.
+    /// Why it has ended.
     reason: Arc<Mutex<String>>,
     _tasks: [Task; 3],
     _process: Supervised,
 }
 
 impl Pipes {
-    /// Starts a program. An error is the rest of a sentence about the server.
+    /// Starts a program. An error completes a sentence about the server.
     pub(super) fn start(
         program: &str,
         args: &[String],
@@ -137,7 +137,7 @@ impl Pipes {
         }
         let failed = |unanswered| NoResult::of(unanswered, limit, why);
         let asked = self.questions.ask(&self.outlet, method, params);
-        // One that does not read is late too.
+        // A server that does not read counts as late, too.
         let asked = tokio::time::timeout(limit, asked).await;
         let mut question = asked.map_err(|_| NoResult::Late(limit))?.map_err(failed)?;
         let mut giving_up = GivingUp {
@@ -157,10 +157,10 @@ impl Pipes {
     }
 }
 
-/// Tells a server that nobody waits for its answer any more, when this is dropped.
+/// When dropped, tells the server that nobody waits for its answer any more.
 struct GivingUp<'a> {
     outlet: &'a mpsc::Sender<Value>,
-    /// The request, as long as it has no answer.
+    /// The request, until it has an answer.
     id: Option<String>,
 }
 
@@ -168,14 +168,14 @@ impl Drop for GivingUp<'_> {
     fn drop(&mut self) {
         if let Some(id) = &self.id {
             let params = json!({ "requestId": id, "reason": "nobody waits any more" });
-            // One that reads nothing is not waited for.
+            // Does not wait for a server that reads nothing.
             let told = notification("notifications/cancelled", &params);
             let _ = self.outlet.try_send(told);
         }
     }
 }
 
-/// Reads what a server says until it ends by itself, or has to be ended for this reason.
+/// Reads a server's messages until it ends, or until it must be ended for the returned reason.
 async fn read(
     stdout: ChildStdout,
     answers: &mpsc::Sender<Value>,
@@ -197,11 +197,11 @@ async fn read(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        // What is no message is not ours to answer.
+        // We do not answer a line that is no message.
         match rpc::parse(&line) {
             Ok(Incoming::Response { id, outcome }) => questions.answer(&id, outcome),
             Ok(Incoming::Request(request)) => {
-                // One that asks more than it reads gets no answer.
+                // A server that asks more than it reads gets no answer.
                 let _ = answers.try_send(rpc::answer(&request.id, asked_back(&request.method)));
             }
             Ok(Incoming::Notification { .. }) | Err(_) => {}
@@ -220,7 +220,7 @@ async fn keep_last(mut stderr: impl AsyncRead + Unpin, said: &Mutex<Vec<u8>>) {
     }
 }
 
-/// The last line with words, without secrets and control characters.
+/// The last non-empty line, without secrets and control characters.
 fn last_words(said: &[u8], redactor: &Redactor) -> String {
     let text = String::from_utf8_lossy(said);
     let text = redactor.all(&text);

@@ -1,5 +1,5 @@
-//! The servers in a project's `.mcp.json`, which other programs read too. They are used once a person trusts the file, as they trust
-//! its `SPONDE.md`.
+//! The servers in a project's `.mcp.json`, which other programs read too. They are used once a person trusts the file,
+//! like its `SPONDE.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use crate::app::{Context, SessionSettings};
 use crate::config::tools::{Reached, ToolServer, ToolServerName, ToolServers, Variable};
 use crate::paths::Environment;
 
-/// Servers of a project.
+/// The servers of a project.
 #[derive(Default)]
 pub(super) struct ProjectServers {
     pub(super) servers: ToolServers,
-    /// The variables that the file takes values from.
+    /// The variables that the file uses.
     variables: BTreeSet<String>,
 }
 
 impl ProjectServers {
-    /// The variables that no kernel gets, because they may be keys.
+    /// The variables that no kernel gets, because they may contain keys.
     pub(super) fn secrets(self) -> impl Iterator<Item = String> {
         let mut variables = self.variables;
         variables.retain(|name| !USUAL.contains(&name.as_str()));
@@ -28,7 +28,7 @@ impl ProjectServers {
     }
 }
 
-/// The file. What else is in it is for other programs.
+/// The file. Other keys in it are for other programs.
 #[derive(Deserialize)]
 struct Written {
     #[serde(default, rename = "mcpServers")]
@@ -49,7 +49,7 @@ struct WrittenServer {
     headers: BTreeMap<String, String>,
 }
 
-/// Those for work in the current directory. What cannot be used is left out, with a notice.
+/// The servers for work in the current directory. Unusable ones are skipped with a notice.
 pub(super) fn servers(settings: &SessionSettings, context: &Context) -> ProjectServers {
     let environment = &context.paths.environment;
     let mut found = ProjectServers::default();
@@ -82,7 +82,7 @@ pub(super) fn servers(settings: &SessionSettings, context: &Context) -> ProjectS
     found
 }
 
-/// One server, with the values of variables in it. An error says what is wrong.
+/// One server, with its variables replaced. An error says what is wrong.
 fn read(
     name: &str,
     server: WrittenServer,
@@ -124,7 +124,7 @@ fn read(
     Ok((name, server))
 }
 
-/// `text` with the values of variables: `${NAME}`, or `${NAME:-what holds without}`.
+/// `text` with its variables replaced: `${NAME}`, or `${NAME:-default}`.
 fn filled(
     text: &str,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! What code asks at the socket: the tools of a server, or a call of one. A line of JSON in, a line out.
+//! Requests of code at the socket: list a server's tools, or call one. One line of JSON each way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use super::server::{Running, Server};
 use crate::agent::tool_calls::{Permitted, ToolCall, ToolCallEnd};
 use crate::task;
 
-/// Requests at a time.
+/// Maximum simultaneous requests.
 const AT_ONCE: usize = 16;
-/// Bytes of a request.
+/// Maximum bytes of a request.
 const LONGEST: u64 = 16 << 20;
-/// How long a request may take to arrive, and an answer to be read.
+/// How long it may take to receive a request, and to send an answer.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Answers until it is dropped.
+/// Serves requests until it is dropped.
 pub(super) async fn serve(listener: UnixListener, shared: Arc<Shared>) {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     loop {
@@ -30,7 +30,7 @@ pub(super) async fn serve(listener: UnixListener, shared: Arc<Shared>) {
             return;
         };
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many files are open, say.
+            // For example, too many files are open.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -52,7 +52,7 @@ async fn answer(stream: UnixStream, shared: &Shared) -> std::io::Result<()> {
     tokio::time::timeout(WITHIN, input.read_until(b'\n', &mut line)).await??;
     let answer = tokio::select! {
         answer = requested(&line, shared) => answer,
-        // Code that was interrupted waits for nothing.
+        // Interrupted code no longer waits for an answer.
         () = gone(&mut input) => return Ok(()),
     };
     let answer = match answer {
@@ -64,7 +64,7 @@ async fn answer(stream: UnixStream, shared: &Shared) -> std::io::Result<()> {
     tokio::time::timeout(WITHIN, output.write_all(&answer)).await?
 }
 
-/// Waits until the other side closes the connection. What it says meanwhile is nothing.
+/// Waits until the other side closes the connection. Further input is ignored.
 async fn gone(input: &mut (impl AsyncRead + Unpin)) {
     let mut piece = [0; 256];
     while let Ok(1..) = input.read(&mut piece).await {}
@@ -96,7 +96,7 @@ async fn requested(line: &[u8], shared: &Shared) -> Result<Value, String> {
     result.map_err(NotCalled::words)
 }
 
-/// Why a call has no result, in words for the code.
+/// Why a call has no result, as text for the code.
 enum NotCalled {
     Refused(String),
     Failed(String),
@@ -110,7 +110,7 @@ impl NotCalled {
     }
 }
 
-/// Calls a tool, if the cell that runs may do that. Returns the cell too.
+/// Calls a tool, if the running cell has permission. Also returns the cell.
 async fn called(
     shared: &Shared,
     (name, server): (&str, &Server),
@@ -142,7 +142,7 @@ async fn called(
     (Some(cell), result)
 }
 
-/// Whether a tool says that it changes nothing.
+/// Whether a tool declares that it is read-only.
 fn only_reads(running: &Running, tool: &str) -> Result<bool, String> {
     let mut tools = running.tools.iter();
     let found = tools.find(|it| it.get("name").and_then(Value::as_str) == Some(tool));

@@ -1,4 +1,4 @@
-//! One server: reached with its first call, asked by JSON-RPC, reached again if it has ended.
+//! One server: started on its first call, asked over JSON-RPC, and restarted if it has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::app::Context;
 use crate::config::tools::{Reached, ToolServer, Variable};
 use crate::llm::key_command;
 
-/// The version of the protocol that we speak; servers of later ones speak it too.
+/// Our protocol version; servers of later versions also support it.
 const VERSION: &str = "2025-06-18";
-/// How long a server may take to be there: a package may be fetched first.
+/// How long a server may take to start: it may have to download a package first.
 const START: Duration = Duration::from_mins(2);
-/// How long a call may take, unless the configuration says otherwise.
+/// Default time limit of a call.
 const CALL: Duration = Duration::from_mins(1);
-/// Tools of a server.
+/// Maximum tools of a server.
 const TOOLS: usize = 1000;
-/// How often it is started in a session.
+/// Maximum starts in a session.
 const STARTS: usize = 10;
 
 /// A configured server.
@@ -37,9 +37,9 @@ struct State {
     starts: usize,
 }
 
-/// A server that runs.
+/// A running server.
 pub(super) struct Running {
-    /// Its tools as it describes them.
+    /// Its tools, in its own description.
     pub(super) tools: Vec<Value>,
     link: Link,
 }
@@ -60,10 +60,10 @@ impl Server {
         }
     }
 
-    /// It, running.
+    /// The running server, started if necessary.
     ///
     /// # Errors
-    /// Words for the code that calls.
+    /// A message for the code that calls.
     pub(super) async fn running(&self) -> Result<Arc<Running>, String> {
         let mut state = self.state.lock().await;
         if let Some(running) = state.running.as_ref().filter(|it| !it.link.is_over()) {
@@ -90,10 +90,10 @@ impl Server {
         Ok(running)
     }
 
-    /// Calls a tool of it.
+    /// Calls one of its tools.
     ///
     /// # Errors
-    /// Words for the code that calls.
+    /// A message for the code that calls.
     pub(super) async fn call(
         &self,
         running: &Running,
@@ -106,7 +106,7 @@ impl Server {
         called.map_err(|error| format!("`{tool}`: the MCP server `{}` {error}", self.name))
     }
 
-    /// Reaches it. An error is the rest of a sentence about it.
+    /// Starts it. An error completes a sentence about it.
     async fn start(&self) -> Result<Running, String> {
         let mut variables = Vec::new();
         for (name, variable) in self.config.reached.variables() {
@@ -122,7 +122,7 @@ impl Server {
         Ok(Running { tools, link })
     }
 
-    /// The value of a variable, which nobody else sees.
+    /// The value of a variable. A key is redacted everywhere else.
     async fn value(&self, variable: &Variable) -> Result<String, String> {
         let (prefix, value) = match variable {
             Variable::Plain(value) => return Ok(value.clone()),
@@ -195,7 +195,7 @@ impl Link {
             }
         }
         tools.truncate(TOOLS);
-        // Code makes functions of their names.
+        // Code makes functions from their names.
         tools.retain(|tool| tool.get("name").is_some_and(Value::is_string));
         Ok(tools)
     }

@@ -1,4 +1,4 @@
-//! What becomes of the answer: a file, JSON that was checked, or stdout alone.
+//! Delivers the answer: to a file, as validated JSON, or only to stdout.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use crate::cli::interact::Ended;
 use crate::cli::print;
 use crate::error::{Failure, FailureKind};
 
-/// What is wanted of the answer.
+/// What the caller wants from the answer.
 pub(super) struct Wanted {
-    /// What it has to be.
+    /// The schema that the answer must match.
     pub(super) schema: Option<AnswerSchema>,
     file: Option<PathBuf>,
     is_printed: bool,
 }
 
 impl Wanted {
-    /// As the arguments say.
+    /// Reads the arguments.
     ///
     /// # Errors
-    /// A schema that cannot be used, and a file that cannot be written: before a model is paid for the answer.
+    /// A schema that cannot be used, or a file that cannot be written: reported before a model is paid for the answer.
     pub(super) fn of(args: &AnswerArgs) -> Result<Self, Failure> {
         if let Some(file) = &args.output {
             let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
@@ -39,10 +39,10 @@ impl Wanted {
         })
     }
 
-    /// The answer of a turn that is done, `None` of another one.
+    /// The answer of a completed turn, `None` of any other.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the answer.
     pub(super) async fn answer(
         &self,
         ended: &Ended,
@@ -69,10 +69,10 @@ impl Wanted {
         }
     }
 
-    /// Writes the answer where it belongs. `as_events` if stdout has events instead.
+    /// Writes the answer to its destination. `as_events`: stdout carries events instead.
     ///
     /// # Errors
-    /// What is wrong with it, and where it could not be written.
+    /// What is wrong with the answer, or where it could not be written.
     pub(super) fn deliver(
         &self,
         answer: Result<Option<String>, String>,

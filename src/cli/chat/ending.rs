@@ -1,4 +1,4 @@
-//! How a chat ends: where it is kept, or that it is not; what goes on without it.
+//! The end of a chat: reports where it is stored, or that it is not, and what is still running.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -11,26 +11,26 @@ use crate::cli::style::{DIM, paint, stderr_colours, wrapped_for_stderr};
 use crate::cli::{Context, ask, eprint, filter};
 use crate::error::{Failure, FailureKind};
 
-/// What is known of the end of a chat.
+/// What is known about the end of a chat.
 pub(super) struct Ending {
     /// Why it ends with an error.
     failure: Option<Failure>,
     interactive: bool,
-    /// What the last turn came to.
+    /// The exit code of the last turn.
     last: Exit,
     notebook: PathBuf,
-    /// Whether the notebook had everything after the last turn.
+    /// Whether the notebook was complete after the last turn.
     saved: bool,
-    /// The notebook's file when the end began.
+    /// When the notebook's file was modified before the end began.
     before: Option<SystemTime>,
     named: bool,
-    /// The directory of sessions, and the one that ends.
+    /// The directory of sessions, and the session that ends.
     dir: PathBuf,
     id: String,
 }
 
 impl Ending {
-    /// Of a session that begins; `interactive` if a person is at the terminal.
+    /// For a session that begins; `interactive` if a person is at the terminal.
     pub(super) fn of(session: &Session, interactive: bool, context: &Context) -> Self {
         Self {
             failure: None,
@@ -45,7 +45,7 @@ impl Ending {
         }
     }
 
-    /// Takes how a turn ended. `Some` if the chat ends with it.
+    /// Records how a turn ended. Returns `Some` if the chat ends with it.
     pub(super) fn after(&mut self, ended: Ended) -> Option<Exit> {
         match ended {
             Ended::Turn { end, saved } => self.after_turn(&end, saved),
@@ -62,8 +62,8 @@ impl Ending {
         }
     }
 
-    /// Takes what a turn came to. `Some` if the chat ends with it: the next line of a pipe may rely on code that was not
-    /// allowed to run, and would be paid for.
+    /// Records the result of a turn. Returns `Some` if the chat ends with it: the next line of a pipe may rely on code
+    /// that was not allowed to run, and would be paid for.
     fn after_turn(&mut self, end: &TurnEnd, saved: bool) -> Option<Exit> {
         self.saved = saved;
         self.last = ask::exit_of(end);
@@ -82,12 +82,12 @@ impl Ending {
         }
     }
 
-    /// It has ended.
+    /// The session has ended.
     ///
     /// # Errors
-    /// What went wrong: also that the notebook does not have it.
+    /// What went wrong, including a notebook that is not complete.
     pub(super) fn end(mut self, exit: Exit) -> Result<Exit, Failure> {
-        // The end is one more chance to write it.
+        // The end is one more chance to write the notebook.
         let saved = self.saved || modified(&self.notebook) != self.before;
         if saved {
             self.name_notebook();
@@ -97,7 +97,7 @@ impl Ending {
             return Err(failure);
         }
         if saved {
-            // As a shell does with the last command of a script; a person has seen how it went.
+            // Like a shell, which returns the last command's status from a script; a person has seen how it went.
             let of_script = exit == Exit::Done && !self.interactive;
             return Ok(if of_script { self.last } else { exit });
         }

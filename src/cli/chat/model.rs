@@ -1,4 +1,4 @@
-//! `/model`: another model from now on.
+//! `/model`: switches to another model.
 
 use tokio::sync::mpsc;
 
@@ -8,11 +8,11 @@ use crate::cli::render::Renderer;
 use crate::cli::stop::Ask;
 use crate::cli::{eprint, filter};
 
-/// What came of it.
+/// The result of a switch.
 pub(super) enum Changed {
-    /// This one answers now.
+    /// This model answers now.
     To(String),
-    /// The old one goes on, and it was said why.
+    /// The old model stays; the reason was printed.
     Not,
     /// The session is gone.
     Gone,
@@ -20,7 +20,7 @@ pub(super) enum Changed {
     End,
 }
 
-/// Lets the model called `name` answer from now on, or says who does. Ctrl-C gives up.
+/// Switches to the model called `name`, or prints which one answers. Ctrl-C cancels.
 pub(super) async fn set(
     name: Option<String>,
     current: Option<&str>,

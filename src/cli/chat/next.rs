@@ -1,8 +1,9 @@
-//! `/sandbox LEVEL`, `/profile NAME`, `/resume` and `/clear`: this session ends, and it or another one goes on in this terminal.
+//! `/sandbox LEVEL`, `/profile NAME`, `/resume` and `/clear`: end this session, and continue it or another one in this
+//! terminal.
 //!
-//! What a kernel may do is fixed when it starts. So for another sandbox the session ends and goes on as `sponde resume` has
-//! it: the person says whether its code runs again, and what the sandbox stopped before and does not stop now does not
-//! (`agent::run::restoring`).
+//! A kernel's permissions are fixed when it starts. So for another sandbox, the session ends and continues as `sponde
+//! resume` does it: the person decides whether its code runs again. Code that the old sandbox blocked and the new one
+//! would allow does not run again (`agent::run::restoring`).
 
 use super::{Front, go_on as chat};
 use crate::agent::sessions;
@@ -19,7 +20,7 @@ use crate::config::{Config, profile};
 use crate::error::Failure;
 
 impl Front {
-    /// Whether this session ends for `next`: it can be had, and the person wants it so.
+    /// Whether this session ends for `next`: `next` is available, and the person wants it.
     ///
     /// # Errors
     /// The signal that came instead of an answer.
@@ -61,7 +62,7 @@ impl Front {
     }
 }
 
-/// What to do instead in a terminal that is attached to another one's session.
+/// What to do instead in a terminal that is attached to a session of another one.
 fn elsewhere(next: &Next) -> String {
     let instead = match next {
         Next::New => "`sponde` begins a new session",
@@ -80,7 +81,7 @@ fn left(instead: &str) -> String {
     format!("this terminal is attached to a session of another one: /exit detaches, then {instead}")
 }
 
-/// Which there are, and which one is in use.
+/// The available profiles, and the one in use.
 fn profiles(context: &Context) -> String {
     let all = profile::list(&context.paths.config);
     if all.is_empty() {
@@ -100,7 +101,7 @@ fn profiles(context: &Context) -> String {
     lines.join("\n")
 }
 
-/// Goes on with what is `next` after the session `id`, which has ended, else as `args` did.
+/// Continues with `next` after the session `id` has ended; otherwise keeps the settings of `args`.
 ///
 /// # Errors
 /// What the session cannot have.
@@ -115,7 +116,7 @@ pub(super) async fn go_on(
     match next {
         Next::New => Box::pin(chat(args, None, None, context)).await,
         Next::Resume(session) => {
-            // Its own model and kernels, as `sponde resume` has it.
+            // The session's own model and kernels, as with `sponde resume`.
             args.kernel.clear();
             args.files.clear();
             let session_args = args;
@@ -143,13 +144,13 @@ pub(super) async fn go_on(
     }
 }
 
-/// The session `id` again.
+/// Resumes the session `id`.
 async fn same(mut args: SessionArgs, id: &str, context: &Context) -> Result<Exit, Failure> {
     args.files.clear();
     let limits = context.config.limits.resolve();
     let opened = match Opened::open(&context.paths.sessions(), id, limits, &place::now()) {
         Ok(opened) => opened,
-        // Nothing was said yet.
+        // Nothing has been said yet.
         Err(OpenError::NoJournal(_)) => return Box::pin(chat(args, None, None, context)).await,
         Err(error) => return Err(not_opened(&error)),
     };

@@ -1,4 +1,4 @@
-//! `/open N`: what cell N has put out, in the program that the desktop has for it: its picture or page, else a page of the cell.
+//! `/open N`: opens the output of cell N in its desktop program: its picture or page, otherwise a page of the cell.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use crate::agent::write_beside_code;
 use crate::app::{Context, exported, place};
 use crate::session::numbered::NumberedCell;
 
-/// Opens it. Returns what a person is told; `Err` what is wrong.
+/// Opens it. Returns the message for the person; `Err` is what went wrong.
 pub(super) fn open(
     cell: &NumberedCell,
     notebook: &Path,
@@ -17,19 +17,19 @@ pub(super) fn open(
         return Err(format!("cell {} is words, and no code", cell.number));
     }
     let beside = notebook.parent().unwrap_or(Path::new(""));
-    // What opens it runs unconfined, so a link that code has made leads nowhere.
+    // The program that opens it runs unconfined, so a link made by code is not followed.
     let is_file = |path: &PathBuf| path.symlink_metadata().is_ok_and(|it| it.is_file());
     let mut pictures: Vec<PathBuf> = cell.pictures.iter().map(|it| beside.join(it)).collect();
     pictures.retain(is_file);
     let file = match <[PathBuf; 1]>::try_from(pictures) {
         Ok([only]) => only,
-        // Several are on one page, and so is what is no picture.
+        // Several files, or one that is no picture, go on one page.
         Err(_) => page(cell, notebook, context)?,
     };
     start(&file)
 }
 
-/// A page of the cell alone, in the folder of the session's outputs.
+/// Writes a page of the cell alone into the folder of the session's outputs.
 fn page(cell: &NumberedCell, notebook: &Path, context: &Context) -> Result<PathBuf, String> {
     let name = format!("cell-{}", cell.number);
     let page = exported::cell_page(notebook, &cell.id, &name, context)
@@ -57,7 +57,7 @@ fn start(file: &Path) -> Result<String, String> {
         .spawn();
     match started {
         Ok(mut child) => {
-            // It goes on by itself; its end is waited for where nobody waits.
+            // The program runs by itself; a thread waits for its end, so nobody is blocked.
             std::thread::spawn(move || child.wait());
             Ok(format!("opened {}\n", file.display()))
         }

@@ -1,4 +1,4 @@
-//! `/undo` and `/checkpoints`: asks the agent, shows what it says, and asks the person where not all would be as it was.
+//! `/undo` and `/checkpoints`: asks the agent, shows its answer, and asks the person if undo would be incomplete.
 
 use std::fmt::Write as _;
 
@@ -18,9 +18,9 @@ use crate::cli::stop::Ask;
 use crate::cli::style::{DIM, WARN, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 
-/// Checkpoints that are listed.
+/// How many checkpoints are listed.
 const LISTED: usize = 20;
-/// Files that are named.
+/// How many files are named.
 const NAMED: usize = 6;
 
 /// Does it. `typed` is `None` when nobody can be asked. Returns how the chat ends, if it does.
@@ -41,7 +41,7 @@ pub(super) async fn carry_out(
     })
 }
 
-/// Takes back. `typed` is `None` when nobody can be asked. Returns how the session ended, if it did.
+/// Undoes. `typed` is `None` when nobody can be asked. Returns how the session ended, if it did.
 async fn undo(
     to: UndoTo,
     agent: &mut View,
@@ -89,7 +89,7 @@ async fn undo(
     }
 }
 
-/// Lists what can be gone back to.
+/// Lists the points that undo can return to.
 async fn checkpoints(
     agent: &mut View,
     renderer: &mut Renderer,
@@ -105,7 +105,7 @@ async fn checkpoints(
     }
 }
 
-/// Sends a command and waits for the event that answers it; others are shown.
+/// Sends a command and waits for the event that answers it; shows the other events.
 async fn answer(
     command: Command,
     agent: &mut View,

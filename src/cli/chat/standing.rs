@@ -1,4 +1,4 @@
-//! `/status` and `/sandbox`: what holds in a session, and whether its kernels may start again for something else.
+//! `/status` and `/sandbox`: show the current settings, and ask whether the kernels may restart for a change.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::cli::stop::Ask;
 use crate::cli::style::DIM;
 use crate::cli::{confine, eprint, filter, totals};
 
-/// What holds in a session from its start on.
+/// Settings that are fixed from a session's start.
 pub(in crate::cli) struct Standing {
     id: String,
     /// `None` in a terminal that attached.
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Standing {
 }
 
 impl Standing {
-    /// Of a session of this terminal.
+    /// For a session of this terminal.
     pub(super) fn of(session: &Session) -> Self {
         Self {
             id: session.id.clone(),
@@ -30,7 +30,7 @@ impl Standing {
         }
     }
 
-    /// Of a session that another process runs.
+    /// For a session that another process runs.
     pub(in crate::cli) fn attached(id: String) -> Self {
         Self { id, sandbox: None }
     }
@@ -43,7 +43,7 @@ impl Standing {
         }
     }
 
-    /// All of it.
+    /// The whole status.
     pub(super) fn status(&self, status: &SessionStatus, controls: &Controls) -> String {
         let mut text = format!("session: {}\n", self.id);
         let _ = writeln!(text, "model: {}", status.model.as_deref().unwrap_or("none"));
@@ -69,7 +69,7 @@ impl Standing {
         filter::plain(&text) + &self.lines(status, controls.approval)
     }
 
-    /// Whether the person wants the kernels to start again, which takes their variables. `typed` is `None` where nobody is.
+    /// Asks whether the kernels may restart, which loses their variables. `typed` is `None` if nobody can be asked.
     ///
     /// # Errors
     /// The signal that came instead of an answer.

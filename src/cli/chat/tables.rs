@@ -1,4 +1,4 @@
-//! Answers `/vars` and `/table`: what lives in the kernel, and a table page by page.
+//! Answers `/vars` and `/table`: the kernel's variables, and a table page by page.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::cli::look::{Instead, Look, TABLE, TableWish};
 use crate::cli::render::grid::{GridColumn, grid};
 use crate::cli::style::{columns, rows};
 
-/// Where a chat looks.
+/// Shows variables and tables in a chat.
 pub(in crate::cli) struct Looker {
     queries: Queries,
     /// The table that was shown last.
@@ -23,7 +23,7 @@ pub(in crate::cli) struct Looker {
 }
 
 impl Looker {
-    /// Of a session of this process or another.
+    /// For a session of this process or another.
     pub(in crate::cli) fn of(queries: Queries) -> Self {
         Self {
             queries,
@@ -31,7 +31,7 @@ impl Looker {
         }
     }
 
-    /// The words that answer it; `Err` what is wrong.
+    /// The text that answers `wish`; `Err` is what went wrong.
     pub(super) async fn look(&mut self, wish: Look) -> Result<String, String> {
         let told = match wish {
             Look::Variables => self.variables().await,
@@ -75,7 +75,7 @@ impl Looker {
                 other => Err(unexpected(&other)),
             };
         }
-        // Names, the line below and the next prompt have to have room.
+        // Leaves room for the column names, the line below and the next prompt.
         let limit = u64::from(rows()).saturating_sub(6).clamp(5, 200);
         let rows = Rows {
             offset: (wish.page - 1).saturating_mul(limit),
@@ -95,7 +95,7 @@ impl Looker {
     }
 }
 
-/// The process of the session answers something else than was asked.
+/// The session's process answered something other than the query.
 fn unexpected(answer: &QueryAnswer) -> QueryError {
     tracing::debug!(?answer, "not what was asked");
     let message = "the session gave another answer than was asked for";
@@ -149,7 +149,7 @@ fn variables(list: &VariableList) -> String {
     text
 }
 
-/// A window as it is shown.
+/// Renders a window of a table.
 fn page(window: &FrameWindow, page: u64, limit: u64) -> String {
     let columns = window.columns.iter().enumerate();
     let columns: Vec<GridColumn> = columns
@@ -181,7 +181,7 @@ fn page(window: &FrameWindow, page: u64, limit: u64) -> String {
     text
 }
 
-/// Whether pandas or polars call a type of numbers so.
+/// Whether pandas or polars use this name for a numeric type.
 fn is_number(kind: &str) -> bool {
     const NAMES: [&str; 4] = ["int", "uint", "float", "decimal"];
     let kind = kind.to_lowercase();

@@ -1,5 +1,5 @@
-//! What a terminal does with its session, of this process or another: shows a cell whole, lists its files, writes it
-//! elsewhere, forks it.
+//! What a terminal can do with its session, whether this process or another one runs it: show a cell whole, list its
+//! files, save it elsewhere, fork it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,12 @@ pub(in crate::cli) struct ThisSession {
     id: String,
     notebook: PathBuf,
     context: Context,
-    /// Whether it ends with this terminal; else it is another one's.
+    /// Whether it ends with this terminal; otherwise it belongs to another process.
     is_ours: bool,
 }
 
 impl ThisSession {
-    /// Of this process.
+    /// For a session of this process.
     pub(super) fn of(session: &Session, context: &Context) -> Self {
         Self {
             id: session.id.clone(),
@@ -36,7 +36,7 @@ impl ThisSession {
         }
     }
 
-    /// The session `id` that another process of this person runs.
+    /// For the session `id` that another process of this person runs.
     pub(in crate::cli) fn attached(id: String, notebook: PathBuf, context: &Context) -> Self {
         Self {
             id,
@@ -58,7 +58,7 @@ impl ThisSession {
         self.is_ours
     }
 
-    /// How it stands.
+    /// The session's status.
     pub(super) async fn status(view: &mut View) -> Result<SessionStatus, String> {
         match view.ask(Query::Status).await {
             Ok(QueryAnswer::Status(status)) => Ok(*status),
@@ -66,7 +66,7 @@ impl ThisSession {
         }
     }
 
-    /// The cell of that number, or the latest of code.
+    /// The cell with that number, or the latest code cell.
     pub(super) async fn cell(
         view: &mut View,
         number: Option<usize>,
@@ -77,7 +77,7 @@ impl ThisSession {
         }
     }
 
-    /// The code of a cell, and its language where that is not the main kernel's.
+    /// The code of a cell, and its language if that is not the main kernel's.
     pub(super) async fn code(
         view: &mut View,
         number: Option<usize>,
@@ -89,7 +89,7 @@ impl ThisSession {
         Ok((cell.source, cell.language))
     }
 
-    /// The same as the person leaves it in their editor.
+    /// The same, after the person edited it.
     pub(super) async fn edited(
         view: &mut View,
         number: Option<usize>,
@@ -112,7 +112,7 @@ impl ThisSession {
         Ok(filter::plain(&(lines.join("\n") + "\n")))
     }
 
-    /// Writes the session to `file`, as what its ending says.
+    /// Writes the session to `file`, in the format of its suffix.
     pub(super) fn save(&self, file: &Path) -> Result<String, String> {
         if !self.notebook.exists() {
             return Err("there is nothing to save yet".to_owned());
@@ -134,12 +134,12 @@ impl ThisSession {
         ))
     }
 
-    /// Opens what a cell has put out in another program.
+    /// Opens the output of a cell in another program.
     pub(super) fn open(&self, cell: &NumberedCell) -> Result<String, String> {
         open::open(cell, &self.notebook, &self.context)
     }
 
-    /// Makes another session that begins as this one did.
+    /// Makes another session that begins like this one.
     pub(super) fn fork(&self, at: Option<&str>) -> Result<String, String> {
         let dir = self.context.paths.sessions();
         let all = sessions::list(&dir);
@@ -188,7 +188,7 @@ fn words_of(failure: &Failure) -> String {
     }
 }
 
-/// A cell as it is shown whole.
+/// The full text of a cell.
 pub(super) fn text(cell: &NumberedCell) -> String {
     let colours = stderr_colours();
     let language = cell.language.as_deref();

@@ -1,4 +1,5 @@
-//! `Run it?`: asks about proposed code until the person has decided. Commands work at the question, and it comes back.
+//! `Run it?`: asks about proposed code until the person has decided. Commands work at the question, which is then
+//! asked again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,14 +20,14 @@ use crate::cli::stop::Ask;
 use crate::cli::style::{BAD, DIM, GOOD, WARN, columns, paint, stderr_colours};
 use crate::cli::{eprint, filter};
 
-/// Unchanged lines around a change that are shown.
+/// Unchanged lines shown around a change.
 const AROUND: usize = 3;
-/// Findings that stand above a question.
+/// How many findings are shown above a question.
 const SHOWN: usize = 8;
-/// How long a difference may be looked for; then it is coarser.
+/// Time limit of a diff; after it the result is coarser.
 const DIFF_TIME: Duration = Duration::from_millis(200);
 
-/// What can be answered.
+/// The possible answers.
 const ANSWERS: &str = concat!(
     "  y, yes, ok, sure, go ahead   run it\n",
     "  n, no, stop                  do not run it, and say what to do instead, or nothing\n",
@@ -38,35 +39,35 @@ const ANSWERS: &str = concat!(
     "  anything else                do not run it, and tell the model what you say\n",
 );
 
-/// What the model is told for `?`.
+/// What the model is told on `?`.
 const EXPLAIN: &str = "Explain this code first: what it does step by step, what it reads, writes or deletes, and why it \
                        is needed. Then propose it again.";
 
-/// Columns that a question leaves to its answer.
+/// Columns that a question leaves for its answer.
 const ANSWER: usize = 4;
 
-/// How like its predecessor code is that is shown as a change of it.
+/// Minimum similarity to the previous code for showing new code as a diff.
 const ALIKE: f32 = 0.5;
 
-/// What came of a question.
+/// The result of a question.
 enum Decided {
-    /// Send these. The approval alone is no answer: the question comes back.
+    /// Send these. An approval mode alone is no answer: the question is asked again.
     Commands(Vec<Command>),
-    /// The person wants the chat to end: decline, and then end.
+    /// The person wants the chat to end: decline, then end.
     Leave,
 }
 
 /// Why a person is asked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Question {
-    /// What was found in the code.
+    /// The findings in the code.
     pub(super) findings: Vec<Finding>,
-    /// The reason, in words.
+    /// The reason, as text.
     pub(super) reason: String,
 }
 
 impl Question {
-    /// What was found, a line each; without a finding there is nothing to say.
+    /// The findings, one per line; empty if there are none.
     fn words(&self) -> String {
         let colours = stderr_colours();
         let mut text = String::new();
@@ -86,7 +87,7 @@ impl Question {
             text.push_str(&paint(WARN, &format!("and {more} more"), colours));
             text.push('\n');
         }
-        // A rule is the person's own, but they may have forgotten it.
+        // The rule is the person's own, but they may have forgotten it.
         if self.reason.starts_with("rule ") {
             let reason = filter::plain(&self.reason);
             text.push_str(&paint(DIM, &reason, colours));
@@ -118,10 +119,10 @@ fn from_now_on(controls: &mut Controls, question: &Question) -> String {
     }
 }
 
-/// What the person has made of cells that are not decided yet.
+/// The person's edits of cells that are not decided yet.
 pub(super) type Edited = HashMap<String, String>;
 
-/// Whether the question about this cell is answered by somebody else, or settled otherwise.
+/// Whether another client answered the question about this cell, or it was settled otherwise.
 fn is_resolved(cell: &str, event: &EventKind) -> bool {
     match event {
         EventKind::ApprovalResolved { cell: of, .. } | EventKind::CodeFinished { cell: of, .. } => {
@@ -132,8 +133,8 @@ fn is_resolved(cell: &str, event: &EventKind) -> bool {
     }
 }
 
-/// Asks what is to happen with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether
-/// they want the chat to end.
+/// Asks what to do with a proposed cell, and tells the agent; without a `person` it is declined. Returns whether they
+/// want the chat to end.
 ///
 /// # Errors
 /// How the session ended instead.
@@ -219,7 +220,7 @@ async fn decide(
     let prompt = if has_keys {
         let long = "[y]es [a]lways [e]dit [n]o [?]explain [q]uit or say what to do instead:";
         let prompt = format!("{what} {long}");
-        // A word of the answer stands behind it.
+        // Leaves room for the answer after the question.
         let room = usize::try_from(columns()).unwrap_or(80);
         if prompt.chars().count() + ANSWER > room {
             prompt.replace("[?]explain", "[?]")
@@ -257,7 +258,7 @@ async fn decide(
                 vec![only(Decision::Decline { reason })]
             }
             Answer::Run => vec![run(edited)],
-            // What they have changed is read again first.
+            // An edited cell is shown again first.
             Answer::Always if edited.contains_key(cell) => vec![run(edited)],
             Answer::Always => {
                 eprint(&from_now_on(person.controls, question));
@@ -292,7 +293,7 @@ async fn decide(
     }
 }
 
-/// A key, or a line that another key begins. A no can be followed by words.
+/// Reads a key, or a line that begins with another key. Words can follow a no.
 async fn pressed(
     typed: &mut LineSource,
     prompt: &str,
@@ -318,7 +319,7 @@ async fn pressed(
             let Some(line) = typed.go_on(instead, "", signals).await? else {
                 return Ok(None);
             };
-            // Whatever is said now, it is no yes.
+            // Whatever is typed now, it is not a yes.
             let is_reason = matches!(meaning(&line), Answer::Words);
             return Ok(Some(if is_reason { line } else { "no".to_owned() }));
         }
@@ -331,11 +332,11 @@ async fn pressed(
     Ok(Some(key))
 }
 
-/// What becomes of a line that is no answer.
+/// The result of a line that is no answer.
 enum AtQuestion {
-    /// It was a command and is done.
+    /// A command that has been carried out.
     Done,
-    /// It is one for the agent.
+    /// A command for the agent.
     Send(Command),
     /// It ends the chat.
     Leave,
@@ -377,7 +378,7 @@ fn command(line: &str, person: &mut Person<'_>) -> AtQuestion {
     AtQuestion::Done
 }
 
-/// What is different from code that did not run or failed, if it is much like that.
+/// The diff from code that did not run or failed, if the new code is similar enough.
 fn revised(before: &str, after: &str) -> String {
     let diff = TextDiff::configure()
         .timeout(DIFF_TIME)
@@ -388,16 +389,16 @@ fn revised(before: &str, after: &str) -> String {
     difference("different from before:\n", before, after)
 }
 
-/// What the person changed.
+/// The diff of the person's edit.
 fn changes(before: &str, after: &str) -> String {
     difference("the change:\n", before, after)
 }
 
-/// Two versions of code, by line. What a terminal would handle is written out.
+/// A line diff of two versions of code. Control characters are written out.
 fn difference(title: &str, before: &str, after: &str) -> String {
     let colours = stderr_colours();
     let mut text = paint(DIM, title, colours);
-    // Whether the last line has an end is none of the change.
+    // A missing newline at the end is not part of the change.
     let whole = |code: &str| format!("{}\n", code.trim_end_matches('\n'));
     let (before, after) = (whole(before), whole(after));
     let diff = TextDiff::configure()

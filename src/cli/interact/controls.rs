@@ -1,5 +1,5 @@
-//! What a person can change while a session runs, in a chat as at a question: which kernel `!CODE` goes to, and whether
-//! they are asked before code runs.
+//! Settings that a person can change while a session runs, in a chat or at a question: the kernel that `!CODE` goes
+//! to, and whether they are asked before code runs.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use crate::agent::{Command, KernelOffer, tools};
 use crate::cli::line::{Control, HELP};
 use crate::cli::{eprint, filter};
 
-/// What holds now.
+/// The current settings.
 pub(in crate::cli) struct Controls {
     /// The kernels that code can be sent to, the main one first.
     pub(in crate::cli) kernels: Vec<KernelOffer>,
-    /// The one that `!CODE` goes to.
+    /// Index of the kernel that `!CODE` goes to.
     own: usize,
     /// When a person is asked.
     pub(in crate::cli) approval: Approval,
 }
 
 impl Controls {
-    /// Of a session that begins.
+    /// For a session that begins.
     pub(in crate::cli) fn new(kernels: Vec<KernelOffer>, approval: Approval) -> Self {
         Self {
             kernels,
@@ -33,7 +33,7 @@ impl Controls {
         self.kernels.get(self.own)
     }
 
-    /// Sends `!CODE` to this kernel from now on; says which there are.
+    /// Sends `!CODE` to this kernel from now on; without a name, prints the kernels.
     fn choose_kernel(&mut self, name: Option<&str>) {
         let found = name.map(|name| tools::find_language(name, &self.kernels));
         if let (Some(None), Some(name)) = (found, name) {
@@ -43,7 +43,7 @@ impl Controls {
         eprint(&filter::plain(&self.list()));
     }
 
-    /// Asks from now on when that is `wanted`; says how it is. Returns whether it is another than before.
+    /// Sets when to ask, if `wanted`; prints the setting. Returns whether it changed.
     fn approve(&mut self, wanted: Option<Approval>) -> bool {
         let before = self.approval;
         self.approval = wanted.unwrap_or(before);
@@ -62,7 +62,7 @@ impl Controls {
         self.approval != before
     }
 
-    /// Does what a line means, and returns the command for the agent that it leads to.
+    /// Carries out a control, and returns the resulting command for the agent, if any.
     pub(in crate::cli) fn handle(&mut self, control: Control) -> Option<Command> {
         match control {
             Control::Kernel(name) => self.choose_kernel(name.as_deref()),
@@ -81,7 +81,7 @@ impl Controls {
         None
     }
 
-    /// One line a kernel.
+    /// One line per kernel.
     fn list(&self) -> String {
         let mut text = String::new();
         for (index, offer) in self.kernels.iter().enumerate() {

@@ -1,20 +1,20 @@
-//! Code in the person's editor.
+//! Opens code in the person's editor.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-/// What a shell ends with that did not find the program.
+/// A shell's exit code when it did not find the program.
 const NOT_FOUND: i32 = 127;
 
-/// Why the code stays what it was.
+/// Why the code is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum EditError {
     /// There is no such editor.
     #[error("there is no editor `{0}`: set EDITOR to one that is there")]
     NoEditor(String),
-    /// It says that it failed, or was told to (`:cq` in vi).
+    /// The editor failed, or was told to fail (`:cq` in vi).
     #[error("`{editor}` ended with {status}: the code is as it was")]
     Failed {
         /// The editor.
@@ -22,18 +22,18 @@ pub(in crate::cli) enum EditError {
         /// How it ended.
         status: ExitStatus,
     },
-    /// Nothing is left to run.
+    /// The person left no code to run.
     #[error("no code is left: nothing is changed")]
     Emptied,
     /// The person left without a change (`:q!` in vi).
     #[error("the code is as it was")]
     Unchanged,
-    /// The file it is in.
+    /// The temporary file failed.
     #[error("the code could not be given to the editor or read again: {0}")]
     File(#[from] io::Error),
 }
 
-/// The code as the person leaves it in their editor: never what it was, and never nothing.
+/// The code after editing: always changed, and never empty.
 pub(in crate::cli) async fn edit(source: &str, language: &str) -> Result<String, EditError> {
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.trim().is_empty());
     let editor = named("VISUAL").or_else(|| named("EDITOR"));
@@ -53,11 +53,11 @@ async fn edit_file(editor: &str, path: &Path, source: &str) -> Result<String, Ed
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
-        // The code may have what is in the person's data.
+        // The code may contain the person's data.
         .mode(0o600)
         .open(path)?;
     file.write_all(source.as_bytes())?;
-    // Editors expect, and add, the end of the last line, which is none of the code.
+    // Editors expect and add a final newline, which is not part of the code.
     let is_open = !source.ends_with('\n');
     if is_open {
         file.write_all(b"\n")?;
@@ -91,7 +91,7 @@ async fn edit_file(editor: &str, path: &Path, source: &str) -> Result<String, Ed
     Ok(edited)
 }
 
-/// The usual suffix of a file of code, by which an editor knows the language; `language` is that of a kernelspec.
+/// The usual file suffix for code, from which an editor knows the language; `language` is that of a kernelspec.
 fn suffix(language: &str) -> String {
     let language = language.to_lowercase();
     let known = match language.as_str() {
@@ -126,7 +126,7 @@ mod tests {
         for (editor, source, expected) in [
             ("true", "x = 1\n", unchanged),
             ("true", "x = 1", unchanged),
-            // What stands alone is a line of its own.
+            // A lone line gets its own line.
             ("sed -i $ay=2", "x = 1", "x = 1\ny=2"),
             ("truncate -s -1", "x = 1", unchanged),
             ("sed -i s/1/2/", "x = 1\n", "x = 2\n"),
@@ -157,7 +157,7 @@ mod tests {
     async fn only_the_person_can_read_the_file_and_an_editor_knows_its_language() {
         let dir = tempfile::tempdir().unwrap();
         let editor = dir.path().join("editor");
-        // What it got becomes the code.
+        // The program's input becomes the code.
         std::fs::write(
             &editor,
             "stat -c '%a %n' \"$1\" > \"$1.x\"; mv \"$1.x\" \"$1\"\n",

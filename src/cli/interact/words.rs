@@ -1,7 +1,7 @@
-//! What a person means by their answer to `Run it?`.
+//! Interprets a person's answer to `Run it?`.
 //!
-//! Only an answer that is made of the usual words of consent and nothing else runs code: "yes, but use polars" is a
-//! refusal with a reason.
+//! Only an answer that consists entirely of the usual words of consent runs code: "yes, but use polars" is a refusal
+//! with a reason.
 
 /// What an answer means.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -16,7 +16,7 @@ pub(super) enum Answer {
     Decline,
     /// Have it explained first.
     Explain,
-    /// Say what can be answered.
+    /// List the possible answers.
     Help,
     /// Something else: a reason not to run it, or a command.
     Words,
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     Nothing,
 }
 
-/// Words of consent. A longer one comes before one that it begins with.
+/// Words of consent. A phrase comes before any shorter one that it begins with.
 const CONSENT: &[&str] = &[
     "y",
     "yes",
@@ -109,7 +109,7 @@ const REFUSAL: &[&str] = &[
     "skip",
 ];
 
-/// Words that say neither.
+/// Words that mean neither.
 const POLITE: &[&str] = &["please", "thank you", "thanks", "then", "now"];
 
 /// What `line` means.
@@ -137,7 +137,7 @@ pub(super) fn meaning(line: &str) -> Answer {
     }
 }
 
-/// Whether `words` are one of `phrases` or several, and polite ones, and nothing else.
+/// Whether `words` consist only of `phrases`, at least one, and polite words.
 fn is_made_of(words: &[&str], phrases: &[&str]) -> bool {
     let mut rest = words;
     let mut found = false;

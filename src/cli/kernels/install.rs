@@ -1,4 +1,4 @@
-//! `sponde kernels install`: kernels from their recipes, or ipykernel for an environment of the person's.
+//! `sponde kernels install`: installs kernels from their recipes, or ipykernel into the person's environment.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -23,7 +23,7 @@ pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit
     }
     let recipes = kernel::plan(&args.names)?;
     let _lock = kernel::lock(context)?;
-    // All of it first: nobody wants to be asked in the middle.
+    // Ask for everything first, so that the installation is not interrupted.
     let system = allowed(&recipes, args.system, context).await;
     system::provide(&recipes, system, context).await?;
     for recipe in &recipes {
@@ -49,7 +49,7 @@ pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Whether system packages may be installed: with `--system`, or if the person at the terminal says so.
+/// Whether system packages may be installed: with `--system`, or if the person at the terminal agrees.
 async fn allowed(recipes: &[Recipe], system: bool, context: &Context) -> System {
     let password = std::io::stdin().is_terminal();
     if system {
@@ -66,7 +66,7 @@ async fn allowed(recipes: &[Recipe], system: bool, context: &Context) -> System 
         question.why, question.command
     ));
     let mut line = String::new();
-    // Nothing else runs yet that could be held up by this.
+    // Nothing else is running yet that this could block.
     let read = std::io::stdin().lock().read_line(&mut line);
     if read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes") {
         System::Allowed { password }

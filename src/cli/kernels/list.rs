@@ -1,4 +1,4 @@
-//! `sponde kernels list`: every kernel that Jupyter would find, where, and why one cannot be used.
+//! `sponde kernels list`: lists each kernel that Jupyter finds, where it is, and why it cannot be used.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::cli::{Context, eprint, filter, print, run};
 use crate::error::{Failure, FailureKind};
 use crate::kernel::{FoundKernel, GatewayOptions};
 
-/// Prints it, as lines or as JSON.
+/// Prints the list, as lines or as JSON.
 pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
     let paths = context.paths.kernels();
     let found = paths.list();
@@ -38,7 +38,7 @@ pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
         .into_iter()
         .filter(|&name| !found.iter().any(|kernel| kernel.name == name))
         .collect();
-    // For people; a script knows what it wants.
+    // Only for people; a script knows what it needs.
     if !more.is_empty() && is_interactive() {
         eprint(&format!(
             "`sponde kernels install` knows more: {}\n",
@@ -48,7 +48,7 @@ pub(super) fn list(as_json: bool, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Lists its kernels.
+/// Lists the kernels of a remote server.
 pub(super) async fn list_remote(
     options: GatewayOptions,
     as_json: bool,
@@ -88,7 +88,7 @@ fn lines(found: &[FoundKernel]) -> String {
     let width = found
         .iter()
         .map(|kernel| kernel.name.len())
-        // A path does not push all others aside.
+        // A long path does not widen the column for all others.
         .filter(|&length| length <= 20)
         .max()
         .unwrap_or(0);

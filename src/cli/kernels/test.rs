@@ -1,4 +1,4 @@
-//! `sponde kernels test`: the behaviour probe for one kernel or all, as lines, Markdown or JSON.
+//! `sponde kernels test`: runs the behaviour probe for one kernel or all; prints lines, Markdown or JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::error::{Failure, FailureKind};
 use crate::kernel::probe::{Check, Grade, Report, probe};
 use crate::kernel::{KernelError, KernelSource, LaunchOptions};
 
-/// Probes them one after the other: they would slow each other down.
+/// Probes one kernel after the other: in parallel they would slow each other down.
 pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Failure> {
     let sources = if args.all {
         all(context)
@@ -28,7 +28,7 @@ pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Fai
         return Err(Failure::usage("no kernel was named")
             .hint("name one of `sponde kernels`, or test `--all`"));
     }
-    // What the cells write must not land in the person's directory.
+    // Files that the cells write must not end up in the person's directory.
     let place = place()?;
     let mut reports = Vec::new();
     let mut dead = 0_u32;
@@ -68,7 +68,7 @@ pub(super) async fn test(args: ProbeArgs, context: &Context) -> Result<Exit, Fai
     })
 }
 
-/// The first usable kernel of each name that can be named.
+/// The first usable kernel of each name.
 fn all(context: &Context) -> Vec<KernelSource> {
     let mut seen = BTreeSet::new();
     context
@@ -149,7 +149,7 @@ fn lines(report: &Report) -> String {
     text
 }
 
-/// A row a check, a column a kernel.
+/// One row per check, one column per kernel.
 fn markdown(reports: &[Report]) -> String {
     let mut text = String::from("| |");
     for report in reports {

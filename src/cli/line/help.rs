@@ -1,6 +1,6 @@
-//! What `/help` says.
+//! The text of `/help`.
 
-/// All of it, in groups.
+/// The whole text, in groups.
 pub(in crate::cli) const HELP: &str = "\
 Ask in plain words; @FILE names a file, and Tab after @ finds it. A line that
 ends in \\ goes on in the next. Lines that are pasted are one question.

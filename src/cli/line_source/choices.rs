@@ -1,4 +1,4 @@
-//! What can stand behind a command: kernels, models, sessions, profiles, levels.
+//! Possible arguments of a command: kernels, models, sessions, profiles, levels.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::agent::sessions;
 use crate::app::{Context, model};
 use crate::config::profile;
 
-/// How long servers on this machine may take to say which models they have.
+/// How long servers on this machine may take to list their models.
 const MODELS_WITHIN: Duration = Duration::from_secs(2);
-/// Sessions that are offered, the latest first.
+/// How many sessions are offered, latest first.
 const SESSIONS: usize = 50;
 
 /// What a person can choose from in a chat.
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Choices {
 }
 
 impl Choices {
-    /// With these kernels. To be called where the runtime is.
+    /// With these kernels. Call it inside the runtime.
     pub(in crate::cli) fn of(kernels: Vec<String>, context: &Context) -> Self {
         Self {
             kernels,
@@ -31,8 +31,8 @@ impl Choices {
         }
     }
 
-    /// Where the argument of the command in `before` begins, and what it could become; `None` where no command takes one of
-    /// a list.
+    /// Where the argument of the command in `before` begins, and its possible values; `None` if the command takes no
+    /// argument from a list.
     pub(super) fn of_argument(&self, before: &str) -> Option<(usize, Vec<String>)> {
         let (command, typed) = before.split_once(' ')?;
         let all = match command {

@@ -1,5 +1,5 @@
-//! What Tab and Enter mean in a question: commands, files, kernels and code are completed; a line that ends in `\` goes on, and
-//! so does code of which the kernel says that it is not whole.
+//! What Tab and Enter do in a question. Tab completes commands, files, kernels and code. A line continues if it ends
+//! in `\`, or has code that the kernel reports as incomplete.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::cli::line::commands as known_commands;
 use crate::cli::pick::pick_from;
 use crate::cli::{eprint, filter};
 
-/// Candidates that are shown.
+/// How many candidates are shown.
 const SHOWN: usize = 200;
 
 /// Completes the names of commands and files, and code.
@@ -32,7 +32,7 @@ impl Completion {
         }
     }
 
-    /// What the kernel knows at the end of `before`.
+    /// The kernel's completions at the end of `before`.
     fn code(&self, before: &str) -> (usize, Vec<Pair>) {
         let none = (before.len(), Vec::new());
         let (Some(kernels), Some((language, code))) = (&self.kernels, code_of(before)) else {
@@ -54,7 +54,7 @@ impl Completion {
         (before.len() - code.len() + start, pairs)
     }
 
-    /// What the command in `before` takes.
+    /// The possible arguments of the command in `before`.
     fn argument(&self, before: &str) -> Option<(usize, Vec<Pair>)> {
         let (begin, values) = self.kernels.as_ref()?.choices.of_argument(before)?;
         let pair = |value: String| Pair {
@@ -65,7 +65,7 @@ impl Completion {
     }
 }
 
-/// The file that a person picks for the `@` word that ends `before`; `None` where no such word does.
+/// The file that a person picks for the `@` word at the end of `before`; `None` if there is no such word.
 fn named_file(before: &str) -> Option<(usize, Vec<Pair>)> {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| {
         at + before
@@ -83,7 +83,7 @@ fn named_file(before: &str) -> Option<(usize, Vec<Pair>)> {
         Some(file) => Some(file),
         None if files.is_empty() => None,
         None => {
-            // The list stands below what is typed, and goes again.
+            // The list is shown below the input, and removed again.
             eprint("\r\n");
             let picked = pick_from(PICKS, &files, typed);
             eprint("\u{1b}[A");
@@ -91,7 +91,7 @@ fn named_file(before: &str) -> Option<(usize, Vec<Pair>)> {
         }
     };
     let pairs = picked.map(|file| {
-        // Names that a sentence would cut are quoted, as the session reads them.
+        // Names that a sentence would cut are quoted, which the session understands.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
         let named = if file.chars().all(is_word) {
             format!("@{file} ")
@@ -108,7 +108,7 @@ fn named_file(before: &str) -> Option<(usize, Vec<Pair>)> {
 
 const PICKS: &str = "Which file? Type to search, arrows and Enter to pick, Esc for none";
 
-/// The code in a line, and its language where that is not the main kernel's.
+/// The code in a line, and its language if that is not the main kernel's.
 fn code_of(line: &str) -> Option<(Option<&str>, &str)> {
     if let Some(code) = line.strip_prefix('!') {
         return Some((None, code));
@@ -144,7 +144,7 @@ impl Completer for Completion {
     }
 }
 
-/// The commands that begin so. With a second slash it is a path.
+/// The commands with this prefix. With a second slash it is a path.
 fn commands(before: &str) -> Vec<Pair> {
     let is_one = |name: &&str| before.starts_with('/') && name.starts_with(before);
     let pair = |name: &str| Pair {
@@ -158,7 +158,7 @@ fn commands(before: &str) -> Vec<Pair> {
         .collect()
 }
 
-/// In code only what is quoted can be a file.
+/// In code, only quoted text can be a file name.
 fn is_in_quotes(code: &str) -> bool {
     let mut open = None;
     for c in code.chars() {

@@ -1,13 +1,14 @@
-//! A line editor: arrow keys, history over sessions (Up, Ctrl-R), Tab, pasted lines as one. `rustyline` on its own thread.
+//! A line editor with arrow keys, history across sessions (Up, Ctrl-R), Tab, and multi-line paste. It runs `rustyline`
+//! on its own thread.
 //!
-//! It reads keys one by one, so while a line is typed the terminal is not as it was ([`restore`]), and Ctrl-C is a key and no
-//! signal. Between lines the terminal is as always.
+//! It reads single keys, so while a line is typed the terminal is in raw mode ([`restore`]), and Ctrl-C is a key, not
+//! a signal. Between lines the terminal is in its normal mode.
 //!
-//! What was typed before an answer or a password is asked for is no answer to it: these are read by an editor that is new
-//! each time. What is left over of a question, or of a line that code wanted, stays for the next one.
+//! Text typed before an answer or a password is asked for does not answer it: a new editor reads each of these. Text
+//! left over from a question, or from a line that code wanted, is kept for the next one.
 //!
-//! A line cannot be called back once its prompt stands there. If what wanted it has gone, it is the next question: no line is
-//! lost, and none approves anything.
+//! A prompt on the screen cannot be cancelled. If its reader is gone, the typed line becomes the next question: no
+//! line is lost, and none approves anything.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
@@ -31,21 +32,22 @@ use super::kernel::KernelLines;
 use super::keys::{key, swallow_rest};
 use super::mask::Mask;
 
-/// Lines of history that are kept: so many that the file only grows. At the limit the library writes it anew with each.
+/// Lines of history to keep: enough that the file is only appended to. At the limit, the library rewrites it for each
+/// line.
 const HISTORY: usize = 100_000;
-/// How the library's history files begin.
+/// The first line of the library's history files.
 const HISTORY_HEAD: &[u8] = b"#V2\n";
-/// What the line editor cannot draw on.
+/// Terminals that the line editor cannot draw on.
 const TOO_SIMPLE: [&str; 3] = ["dumb", "cons25", "emacs"];
-/// What a person is told whose line is wanted for something else than what they were asked for.
+/// The message when the line being typed is for another purpose than the new prompt.
 const ENTER_FIRST: &str = "(press Enter to answer here)\n";
-/// Ends what the editor told the terminal to do with pasted text.
+/// Ends bracketed paste, which the editor switched on.
 const PASTE_AS_ALWAYS: &str = "\u{1b}[?2004l\n";
 
-/// The terminal as it was before a line was asked for, while one is.
+/// The terminal's mode before the current line was asked for.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Makes the terminal what it was, if a line is being typed: for programs that end meanwhile. May be done twice.
+/// Restores the terminal if a line is being typed, for programs that end meanwhile. Safe to call twice.
 pub(in crate::cli) fn restore() {
     let now = tcgetattr(std::io::stdin()).ok();
     if let Some(before) = before().as_ref()
@@ -56,7 +58,7 @@ pub(in crate::cli) fn restore() {
     }
 }
 
-/// The same without waiting for the task that asks for a line: for a panic.
+/// The same without waiting for the thread that reads a line: for a panic.
 pub(in crate::cli) fn restore_now() {
     let held = match BEFORE.try_lock() {
         Ok(held) => held,
@@ -80,14 +82,14 @@ fn before() -> MutexGuard<'static, Option<Termios>> {
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What stands before what is typed.
+/// The text before the input.
 #[derive(Debug, Clone)]
 pub(super) struct Prompt {
     text: String,
-    /// Between it and what is typed.
+    /// The separator between it and the input.
     gap: &'static str,
     style: Style,
-    /// What is typed already.
+    /// Text that is already typed.
     begun: String,
 }
 
@@ -101,13 +103,13 @@ impl Prompt {
         }
     }
 
-    /// With the beginning of what is typed.
+    /// Adds the already typed text.
     pub(super) fn begun_with(mut self, begun: &str) -> Self {
         begun.clone_into(&mut self.begun);
         self
     }
 
-    /// As it is.
+    /// A prompt from code, shown unchanged.
     pub(super) fn of_code(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -125,26 +127,26 @@ impl Prompt {
 /// What a prompt asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PromptKind {
-    /// What to do next.
+    /// The next question or command.
     Question,
-    /// To a question of ours.
+    /// An answer to one of our questions.
     Answer,
-    /// What code wants; it has no line ends.
+    /// Input that code wants; without newlines.
     Input,
-    /// The same, and nobody may see it.
+    /// Hidden input that code wants.
     Password,
-    /// One key, to a question of ours.
+    /// One key, to answer one of our questions.
     Key,
 }
 
 impl PromptKind {
-    /// Whether it is of no use to the next who wants a line.
+    /// Whether the input is useless to any other reader.
     fn is_for_nobody_else(self) -> bool {
         matches!(self, Self::Password | Self::Key)
     }
 }
 
-/// What came of a prompt.
+/// The result of a prompt.
 enum ReadResult {
     Line(String),
     Interrupted,
@@ -157,28 +159,28 @@ struct Wanted {
     reply: oneshot::Sender<ReadResult>,
 }
 
-/// The editor's thread. It ends with this, or with the program if a line is being typed.
+/// The editor's thread. It ends when this is dropped, or with the program if a line is being typed.
 pub(super) struct LineEditor {
     wanted: std::sync::mpsc::SyncSender<Wanted>,
-    /// What is being typed, or was when something came in between: its prompt still stands there.
+    /// The line that is being typed, or was when an interruption came: its prompt is still on the screen.
     open: Option<(PromptKind, oneshot::Receiver<ReadResult>)>,
     /// Whether something was printed over that prompt.
     is_covered: bool,
-    /// Prompts that still stand there although another was wanted after them.
+    /// Prompts that are still on the screen although another one was wanted after them.
     given_up: VecDeque<(PromptKind, oneshot::Receiver<ReadResult>)>,
-    /// What was pasted behind a line for code, for the next one.
+    /// Lines pasted after a line for code, kept for the next one.
     pasted: VecDeque<String>,
 }
 
 impl LineEditor {
-    /// `None` if the terminal is too simple, or none.
+    /// `None` if the terminal is too simple, or there is no terminal.
     pub(super) fn start(history: Option<PathBuf>, kernels: Option<KernelLines>) -> Option<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let simple = term.is_empty() || TOO_SIMPLE.iter().any(|it| it.eq_ignore_ascii_case(&term));
         if simple || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return None;
         }
-        // One is asked for at a time; one that is no longer wanted may still be in front of it.
+        // One line is asked for at a time; an abandoned one may still be ahead of it.
         let (wanted, wishes) = std::sync::mpsc::sync_channel(4);
         let thread = std::thread::Builder::new().name("line editor".to_owned());
         let run = move || serve(history.as_deref(), kernels.as_ref(), &wishes);
@@ -192,7 +194,7 @@ impl LineEditor {
         })
     }
 
-    /// `None` is the end of input.
+    /// Reads a line; `None` at the end of input.
     ///
     /// # Errors
     /// Ctrl-C, or the signal that came instead.
@@ -202,7 +204,7 @@ impl LineEditor {
         prompt: Prompt,
         signals: &mut mpsc::Receiver<Ask>,
     ) -> Result<Option<String>, Ask> {
-        // It was for what happened before, and a prompt that is there cannot be taken away.
+        // The signal was for earlier activity, and a prompt on the screen cannot be removed.
         if let Ok(ask) = signals.try_recv() {
             return Err(ask);
         }
@@ -243,12 +245,12 @@ impl LineEditor {
             if let Some((given_up, line)) = self.open.replace((kind, line))
                 && !given_up.is_for_nobody_else()
             {
-                // That prompt is read before this one is shown.
+                // The earlier prompt is read before this one is shown.
                 eprint(&paint(DIM, ENTER_FIRST, stderr_colours()));
                 self.given_up.push_back((given_up, line));
             }
         }
-        // It stays open while it is waited for: who gives that up loses no line.
+        // It stays open while we wait, so a caller that gives up loses no line.
         let Some((kind, line)) = &mut self.open else {
             return Ok(None);
         };
@@ -268,7 +270,7 @@ impl LineEditor {
         }
     }
 
-    /// A line that was typed at a prompt which nobody waited for any more.
+    /// A line typed at an abandoned prompt.
     fn typed_for_nobody(&mut self) -> Option<String> {
         while let Some((_, line)) = self.given_up.front_mut() {
             match line.try_recv() {
@@ -285,12 +287,12 @@ impl LineEditor {
         None
     }
 
-    /// Whether a prompt stands there.
+    /// Whether a prompt is on the screen.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// While an earlier prompt is still read, the latest was never shown: it is given up, and the earlier one is open again.
+    /// While an earlier prompt is still being read, the latest was never shown: drop it, and reopen the earlier one.
     fn reopen(&mut self) {
         if let Some((_, line)) = self.given_up.back()
             && line.is_empty()
@@ -300,7 +302,7 @@ impl LineEditor {
         }
     }
 
-    /// Something else is printed over the prompt that stands there.
+    /// Records that other text is printed over the prompt.
     pub(super) fn cover(&mut self) {
         self.reopen();
         if self
@@ -315,7 +317,7 @@ impl LineEditor {
         }
     }
 
-    /// The first line of what was typed or pasted, where only one is wanted.
+    /// The first line of the typed or pasted text, if only one is wanted.
     fn taken(&mut self, kind: PromptKind, text: String) -> String {
         if matches!(
             kind,
@@ -336,7 +338,7 @@ impl Drop for LineEditor {
     }
 }
 
-/// Reads what is wanted until nobody wants more.
+/// Serves requests until no more come.
 fn serve(
     history: Option<&Path>,
     kernels: Option<&KernelLines>,
@@ -361,7 +363,7 @@ fn serve(
                 PromptKind::Password => password(&prompt),
                 PromptKind::Key => key(&prompt.shown(stderr_colours()), &|| !reply.is_closed()),
             };
-            // Bytes that are no text end nothing.
+            // Bytes that are not valid text do not end the input.
             let is_odd = |error: &ReadlineError| matches!(error, ReadlineError::Io(error) if error.kind() == ErrorKind::InvalidData);
             if !line.as_ref().is_err_and(is_odd) {
                 break line;
@@ -392,7 +394,7 @@ fn serve(
 }
 
 type Questions = Editor<Completion, DefaultHistory>;
-/// Without history and completion.
+/// An editor without history and completion.
 type Plain = Editor<(), MemHistory>;
 
 fn question(
@@ -434,7 +436,7 @@ fn questions(
     Ok(editor)
 }
 
-/// Reads the history. One that cannot be read is put aside.
+/// Loads the history. An unreadable file is moved aside.
 fn remember(editor: &mut Questions, path: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -471,9 +473,9 @@ fn input(editor: &mut Option<Plain>, prompt: &Prompt) -> Result<String, Readline
 }
 
 fn password(prompt: &Prompt) -> Result<String, ReadlineError> {
-    // As getpass does, without what was typed before the question was there.
+    // Like getpass: discards text that was typed before the question appeared.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
-    // The mask is a colour to the editor, and without colours there would be none.
+    // The editor implements the mask as a colour, so without colours there would be no mask.
     let config = config().color_mode(ColorMode::Forced).build();
     let mut editor = Editor::with_history(config, MemHistory::new())?;
     editor.set_helper(Some(Mask));
@@ -486,7 +488,7 @@ fn config() -> rustyline::config::Builder {
         .completion_type(rustyline::CompletionType::List)
 }
 
-/// Without and with colours.
+/// The prompt without and with colours.
 fn shown(prompt: &Prompt) -> (String, String) {
     (prompt.shown(false), prompt.shown(stderr_colours()))
 }

@@ -1,6 +1,6 @@
-//! What the live kernel says about a line that is being typed: how it could go on, and whether it is whole.
+//! Asks the live kernel about a line that is being typed: its completions, and whether it is complete.
 //!
-//! The editor's thread waits for it, never for long: a kernel that is busy or starts has nothing to say.
+//! The editor's thread waits only briefly: a busy or starting kernel gives no answer.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ const COMPLETES_WITHIN: Duration = Duration::from_secs(3);
 /// Enter must not feel slow.
 const TELLS_WITHIN: Duration = Duration::from_millis(300);
 
-/// The kernels of a session, for the thread of the line editor.
+/// The kernels of a session, for use on the line editor's thread.
 #[derive(Clone)]
 pub(in crate::cli) struct KernelLines {
     queries: Queries,
     runtime: Handle,
-    /// What commands take.
+    /// Possible arguments of commands.
     pub(super) choices: Choices,
 }
 
 impl KernelLines {
-    /// Of a session of this process or another. To be called where the runtime is.
+    /// For a session of this process or another. Call it inside the runtime.
     pub(in crate::cli) fn of(queries: Queries, choices: Choices) -> Self {
         Self {
             queries,
@@ -34,7 +34,7 @@ impl KernelLines {
         }
     }
 
-    /// What could stand at the end of `code`.
+    /// Completions at the end of `code`.
     pub(super) fn complete(&self, language: Option<&str>, code: &str) -> CompletionList {
         let query = Query::Complete(CodeAt {
             code: code.to_owned(),
@@ -47,7 +47,7 @@ impl KernelLines {
         }
     }
 
-    /// Whether more lines have to follow `code`.
+    /// Whether `code` needs more lines.
     pub(super) fn is_incomplete(&self, language: Option<&str>, code: &str) -> bool {
         let query = Query::IsComplete {
             code: code.to_owned(),

@@ -1,6 +1,7 @@
-//! One key as an answer. What comes faster than a person types is no key but a line, so that nothing pasted approves anything.
+//! Reads one key as an answer. Input that comes faster than a person types counts as a line, so nothing pasted
+//! approves anything.
 //!
-//! Ctrl-C stays a signal. A key that nobody waits for any more is not read.
+//! Ctrl-C stays a signal. A key is not read once nobody waits for it.
 
 use std::io::{ErrorKind, Stdin};
 use std::time::{Duration, Instant};
@@ -14,23 +15,23 @@ use rustyline::error::ReadlineError;
 
 use super::super::eprint;
 
-/// How soon it is seen that nobody waits any more.
+/// How often to check whether anyone still waits.
 const LOOKS: Duration = Duration::from_millis(50);
-/// Within which the characters of what is pasted follow each other.
+/// Maximum gap between pasted characters.
 const PASTED_WITHIN: Duration = Duration::from_millis(25);
-/// Within which a person who types `yes` goes on after its first letter.
+/// How long a person who types `yes` may take after its first letter.
 const TYPED_WITHIN: Duration = Duration::from_millis(600);
-/// Bytes of a line that are read.
+/// Maximum bytes of a line.
 const LINE: usize = 64 << 10;
 /// Ctrl-D.
 const END: u8 = 4;
-/// What erases a character.
+/// Keys that erase a character.
 const ERASES: [char; 2] = ['\u{7f}', '\u{8}'];
 
-/// A key, or a line that came at once. `is_wanted` says whether somebody still waits.
+/// Reads a key, or a line that came at once. `is_wanted` tells whether anyone still waits.
 ///
 /// # Errors
-/// The end of input; that nobody waits; that the terminal cannot be read.
+/// The end of input; nobody waits; the terminal cannot be read.
 pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, ReadlineError> {
     let keys = Keys::start(Control::IsSignal)?;
     eprint(prompt);
@@ -53,7 +54,7 @@ pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, 
             return Err(ReadlineError::Eof);
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        // Arrows and their like mean nothing here.
+        // Arrows and similar keys have no meaning here.
         if text.starts_with('\u{1b}') {
             continue;
         }
@@ -90,7 +91,7 @@ pub(super) fn swallow_rest(answer: &str) {
     }
 }
 
-/// As a line editor leaves it.
+/// The text after a line editor's handling of it.
 fn as_edited(text: &str) -> String {
     let mut edited = String::new();
     for c in text.chars() {
@@ -103,30 +104,30 @@ fn as_edited(text: &str) -> String {
     edited
 }
 
-/// What was typed.
+/// The input.
 pub(in crate::cli) enum Read {
     Nothing,
     Bytes(Vec<u8>),
     End,
 }
 
-/// What Ctrl-C is.
+/// How Ctrl-C is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Control {
-    /// It comes as a signal.
+    /// As a signal.
     IsSignal,
-    /// It is read: where nobody listens to signals yet.
+    /// As a key, where nothing listens to signals yet.
     IsKey,
 }
 
-/// The terminal hands over keys while this lives.
+/// Puts the terminal into key mode until it is dropped.
 pub(in crate::cli) struct Keys {
     stdin: Stdin,
     before: Termios,
 }
 
 impl Keys {
-    /// What was typed before is no answer.
+    /// Discards earlier input, which is no answer.
     pub(in crate::cli) fn start(control: Control) -> std::io::Result<Self> {
         let keys = Self::continued(control)?;
         let _ = tcflush(&keys.stdin, QueueSelector::IFlush);
@@ -160,7 +161,7 @@ impl Keys {
             Err(error) => return Err(error.into()),
         }
         let mut bytes = vec![0; 4096];
-        // Not through std, which would keep what it has read.
+        // Not through std, whose buffer would keep extra input.
         match rustix::io::read(&self.stdin, &mut bytes) {
             Ok(0) => Ok(Read::End),
             Ok(length) => {

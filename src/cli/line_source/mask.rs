@@ -1,11 +1,11 @@
-//! A password while it is typed.
+//! Masks a password while it is typed.
 
 use std::borrow::Cow;
 
 use rustyline::highlight::{CmdKind, Highlighter};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Shows nothing of what is typed, but how far it is.
+/// Hides the characters, but shows how many there are.
 pub(super) struct Mask;
 
 impl Highlighter for Mask {

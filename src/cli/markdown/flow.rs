@@ -1,37 +1,37 @@
-//! Words on lines: a word is printed once it is whole, on the next line if this one has no room for it.
+//! Wraps words: a word is printed once it is complete, on the next line if it does not fit on this one.
 
 use std::fmt::Write as _;
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
-/// Columns of a line, at least.
+/// Minimum columns of a line.
 const NARROWEST: usize = 20;
 
-/// What does not begin a line in scripts that have no blanks.
+/// Characters that cannot begin a line in scripts without spaces.
 const CLOSING: &str = "、。，．！？：；）」』】〉》…";
 
-/// One line of a text, over as many of the terminal as it takes.
+/// One line of text, wrapped over as many terminal lines as needed.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     colours: bool,
     width: usize,
-    /// Where the next character goes.
+    /// The column of the next character.
     column: usize,
-    /// What the lines after the first begin with, and how wide that is.
+    /// The prefix of the lines after the first, and its width.
     hanging: (String, usize),
-    /// Blanks in front of the word.
+    /// Blanks before the word.
     gap: usize,
     word: String,
     word_width: usize,
     /// The style at the end of the word.
     style: Style,
-    /// The word ends with a character that a line may end with.
+    /// The word ends with a character after which a line break is allowed.
     may_break: bool,
 }
 
 impl Flow {
-    /// A line that begins with `first`, and goes on behind `hanging`; both are as wide as said.
+    /// Begins a line with `first`; its other lines begin with `hanging`. Both have the given widths.
     pub(super) fn begin(
         width: usize,
         colours: bool,
@@ -49,12 +49,12 @@ impl Flow {
         }
     }
 
-    /// The terminal has another width from here on.
+    /// Sets the terminal's width from here on.
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = width.max(NARROWEST);
     }
 
-    /// A cell of a table, however narrow.
+    /// A table cell, however narrow.
     pub(super) fn cell(width: usize, colours: bool) -> Self {
         Self {
             colours,
@@ -63,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// More of the line.
+    /// Takes more of the line.
     pub(super) fn push(&mut self, style: Style, text: &str, out: &mut String) {
         let mut rest = text;
         while let Some(first) = rest.bytes().next() {
@@ -80,7 +80,7 @@ impl Flow {
             }
             let end = rest.bytes().position(is_blank);
             let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-            // A word that is whole needs not be kept.
+            // A complete word does not have to be stored.
             let is_plain = self.word.is_empty() && !after.is_empty() && style == Style::new();
             if is_plain && word.is_ascii() {
                 self.begin_word(word.len(), out);
@@ -92,7 +92,7 @@ impl Flow {
         }
     }
 
-    /// The line is over.
+    /// Ends the line.
     pub(super) fn end(&mut self, out: &mut String) {
         self.place(out);
         out.push('\n');
@@ -108,7 +108,7 @@ impl Flow {
         let mut begin = 0;
         for (at, c) in text.char_indices() {
             let width = c.width().unwrap_or(0);
-            // Between two of these, or beside one, a line may end.
+            // A line may break between two of these, or next to one.
             if width == 2 || self.may_break {
                 self.append(style, text.get(begin..at).unwrap_or_default());
                 begin = at;
@@ -124,7 +124,7 @@ impl Flow {
         self.append(style, text.get(begin..).unwrap_or_default());
     }
 
-    /// Adds to the word.
+    /// Appends to the word.
     fn append(&mut self, style: Style, text: &str) {
         if text.is_empty() {
             return;
@@ -140,7 +140,7 @@ impl Flow {
         self.word.push_str(text);
     }
 
-    /// No colour goes on behind its word.
+    /// Ends a colour with its word.
     fn end_style(&mut self) {
         if self.style != Style::new() {
             self.word.push_str("\u{1b}[0m");
@@ -155,7 +155,7 @@ impl Flow {
         }
     }
 
-    /// Puts the word where it belongs.
+    /// Prints the word at its place.
     fn place(&mut self, out: &mut String) {
         if self.word.is_empty() {
             return;

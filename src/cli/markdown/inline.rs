@@ -1,26 +1,26 @@
-//! Marks within a line: emphasis, code, links. Given out as pieces with a style, as soon as nothing that comes can change them.
+//! Inline markup: emphasis, code, links. Emits styled pieces as soon as later text cannot change them.
 //!
-//! A mark that is opened is held until it is closed; one that is not closed in its line is a character like any other, so
-//! `2 * 3 * 4`, `**kwargs` and `a_b_c` stay what they are. Without colours the marks stay too.
+//! An opened mark is held until it is closed. A mark that is not closed on its line is an ordinary character, so `2 *
+//! 3 * 4`, `**kwargs` and `a_b_c` stay unchanged. Without colours the marks are kept as well.
 
 use anstyle::{AnsiColor, Effects, Style};
 
-/// Bytes after which an opened mark is taken for a character.
+/// After this many bytes, an unclosed mark counts as a character.
 const HELD: usize = 400;
 
-/// Code within a line.
+/// The style of inline code.
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 const LINK: Style = Style::new().effects(Effects::UNDERLINE);
 
-/// Whether more of a line can come.
+/// Whether more of a line can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It is all there.
+    /// The line is complete.
     None,
     Perhaps,
 }
 
-/// How a line is read.
+/// How to parse and style a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) colours: bool,
@@ -28,7 +28,7 @@ pub(super) struct Look {
     pub(super) style: Style,
 }
 
-/// Gives the pieces of `text` that are certain, and returns how many bytes they took. `before` is the character before it.
+/// Emits the certain pieces of `text`, and returns how many bytes they took. `before` is the character before it.
 pub(super) fn pieces(
     text: &str,
     before: Option<char>,
@@ -36,7 +36,7 @@ pub(super) fn pieces(
     look: Look,
     give: &mut dyn FnMut(Style, &str),
 ) -> usize {
-    // Given out up to here; searched up to there.
+    // `at`: emitted up to here; `from`: searched up to here.
     let (mut at, mut from) = (0, 0);
     let some = |give: &mut dyn FnMut(Style, &str), from: usize, to: usize| {
         if let Some(piece) = text.get(from..to).filter(|piece| !piece.is_empty()) {
@@ -66,7 +66,7 @@ pub(super) fn pieces(
     text.len()
 }
 
-/// Where the first mark can begin.
+/// The position of the first possible mark.
 fn find_mark(text: &str) -> Option<usize> {
     let is_mark = |byte: u8| {
         matches!(
@@ -77,13 +77,13 @@ fn find_mark(text: &str) -> Option<usize> {
     text.bytes().position(is_mark)
 }
 
-/// What begins where a mark stands.
+/// What a mark character begins.
 enum Mark<'a> {
-    /// More has to come.
+    /// More text is needed to decide.
     Undecided,
-    /// So many bytes that mean themselves.
+    /// This many bytes of literal text.
     Characters(usize),
-    /// So many bytes that mean something.
+    /// This many bytes of markup.
     Is(usize, Meaning<'a>),
 }
 
@@ -117,7 +117,7 @@ fn show(meaning: Meaning<'_>, source: &str, look: Look, give: &mut dyn FnMut(Sty
                 give(style, " ");
                 give(style, "(");
             }
-            // Where it leads to is never hidden behind what is said of it.
+            // The address is always shown, never hidden behind the link's text.
             let link = style.effects(style.get_effects() | LINK.get_effects());
             give(if colours { link } else { style }, address);
             if !text.is_empty() && text != address {
@@ -150,7 +150,7 @@ fn mark(text: &str, before: Option<char>, rest: Rest) -> Mark<'_> {
             _ => Mark::Characters(1),
         },
         '\\' => match text.get(1..2) {
-            // Of formulas, `\(` and `\[` are the beginning.
+            // `\(` and `\[` are kept, because they begin formulas.
             Some(next)
                 if next
                     .chars()
@@ -166,7 +166,7 @@ fn mark(text: &str, before: Option<char>, rest: Rest) -> Mark<'_> {
     }
 }
 
-/// Undecided, unless nothing more comes or too much has.
+/// Undecided, unless no more text follows or the limit is reached.
 fn undecided(text: &str, rest: Rest, characters: usize) -> Mark<'_> {
     if rest == Rest::Perhaps && text.len() < HELD {
         Mark::Undecided
@@ -175,7 +175,7 @@ fn undecided(text: &str, rest: Rest, characters: usize) -> Mark<'_> {
     }
 }
 
-/// As much of a line as is searched for an end.
+/// The part of a line in which an end is searched.
 fn window(text: &str) -> &str {
     let mut end = text.len().min(HELD);
     while !text.is_char_boundary(end) {
@@ -197,7 +197,7 @@ fn code(text: &str, rest: Rest) -> Mark<'_> {
         let length = run_of(inside.get(begin..).unwrap_or_default(), '`');
         let is_cut = begin + length == inside.len() && rest == Rest::Perhaps;
         if length == run {
-            // One more would make it another run.
+            // One more mark character would make it a different run.
             if is_cut {
                 return undecided(text, rest, run);
             }
@@ -208,7 +208,7 @@ fn code(text: &str, rest: Rest) -> Mark<'_> {
     undecided(text, rest, run)
 }
 
-/// Code without the blank on either side that keeps it from its marks.
+/// Code without the single blank on each side that separates it from its marks.
 fn bare(inside: Option<&str>) -> &str {
     let inside = inside.unwrap_or_default();
     match inside.strip_prefix(' ').and_then(|it| it.strip_suffix(' ')) {
@@ -267,7 +267,7 @@ fn emphasis(text: &str, mark: char, before: Option<char>, rest: Rest) -> Mark<'_
     undecided(text, rest, run)
 }
 
-/// `[text](address)`; `offset` is where the bracket stands.
+/// `[text](address)`; `offset` is the bracket's position.
 fn link(text: &str, offset: usize, rest: Rest) -> Mark<'_> {
     let inside = window(text).get(offset + 1..).unwrap_or_default();
     let Some(end) = inside.find(']') else {
@@ -286,7 +286,7 @@ fn link(text: &str, offset: usize, rest: Rest) -> Mark<'_> {
             '(' => depth += 1,
             ')' if depth == 1 => {
                 let target = after.get(1..at).unwrap_or_default();
-                // Without the title.
+                // Drops the title.
                 let address = target.split_whitespace().next().unwrap_or_default();
                 let address = address.trim_start_matches('<').trim_end_matches('>');
                 let length = offset + 1 + end + 1 + at + 1;

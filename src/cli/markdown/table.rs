@@ -1,6 +1,6 @@
-//! Tables, held until they are whole, because a column is as wide as its widest cell.
+//! Tables are held until they are complete, because a column is as wide as its widest cell.
 //!
-//! One with very many rows is printed as wide as its first ones want it.
+//! A table with very many rows is printed with the widths that its first rows need.
 
 use anstyle::{Effects, Style};
 use unicode_width::UnicodeWidthStr;
@@ -8,21 +8,21 @@ use unicode_width::UnicodeWidthStr;
 use super::flow::Flow;
 use super::inline::{Look, Rest, pieces};
 
-/// Rows that are waited for.
+/// How many rows are waited for.
 const ROWS: usize = 200;
-/// Between columns.
+/// Columns between two table columns.
 const GAP: usize = 2;
-/// The narrowest that a column is made.
+/// Minimum width of a column.
 const NARROW: usize = 6;
 
 /// The rows of a table so far.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
-    /// As they came, for what turns out to be no table.
+    /// The source lines, in case this is no table.
     lines: Vec<String>,
     sides: Option<Vec<Side>>,
-    /// How wide the columns are, once that is settled.
+    /// The column widths, once they are fixed.
     widths: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ enum Side {
 }
 
 impl Table {
-    /// Takes a row in.
+    /// Takes a row.
     pub(super) fn push(&mut self, line: &str, width: usize, colours: bool, out: &mut String) {
         let cells = cells(line);
         if self.rows.len() == 1 && self.sides.is_none() {
@@ -50,12 +50,12 @@ impl Table {
         }
     }
 
-    /// Whether it is more than a line with bars.
+    /// Whether it is a table, not only a line with bars.
     pub(super) fn is_one(&self) -> bool {
         self.sides.is_some()
     }
 
-    /// Prints what is there.
+    /// Prints the rows so far.
     pub(super) fn print(&mut self, width: usize, colours: bool, out: &mut String) {
         let lines = std::mem::take(&mut self.lines);
         let rows = std::mem::take(&mut self.rows);
@@ -96,7 +96,7 @@ fn look(colours: bool, style: Style) -> Look {
     Look { colours, style }
 }
 
-/// The cells of a row; `\|` and one within code does not end a cell.
+/// The cells of a row; `\|` and a bar within code do not end a cell.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
@@ -131,7 +131,7 @@ fn cells(line: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// What the row below the names says of the columns, if it is that row.
+/// The alignments in the row below the header, if it is such a row.
 fn sides(cells: &[String]) -> Option<Vec<Side>> {
     let side = |cell: &String| {
         let dashes = cell.trim_start_matches(':').trim_end_matches(':');
@@ -153,7 +153,7 @@ fn shown(cell: &str, look: Look) -> Vec<(Style, String)> {
     shown
 }
 
-/// Every column as wide as it wants to be, or the widest ones less, so that all fit.
+/// Gives each column the width it needs, or narrows the widest ones until all fit.
 fn widths(rows: &[Vec<String>], columns: usize, width: usize) -> Vec<usize> {
     let mut widths = vec![1; columns];
     for row in rows {
@@ -213,7 +213,7 @@ fn print_row(row: &[String], sides: &[Side], widths: &[usize], look: Look, out: 
     }
 }
 
-/// The text between our own colours.
+/// The text without our own colours.
 pub(super) fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut in_code = false;

@@ -1,9 +1,9 @@
-//! Markdown in pieces of any size is the same text on the screen.
+//! Markdown gives the same screen text, whatever pieces it arrives in.
 
 use super::table::without_colours;
 use super::*;
 
-/// What a terminal of `width` columns gets; colours as letters.
+/// What a terminal of `width` columns receives, with colours as letters.
 fn shown(text: &str, width: usize, size: usize) -> String {
     let mut markdown = Markdown::new(true);
     markdown.set_width(width);
@@ -16,7 +16,7 @@ fn shown(text: &str, width: usize, size: usize) -> String {
     out
 }
 
-/// Our own colours, readable.
+/// Our own colours in a readable form.
 fn named(text: &str) -> String {
     let mut text = text.replace("\u{1b}[0m", "}");
     for (code, name) in [
@@ -163,7 +163,7 @@ fn without_colours_the_marks_stay() {
     assert_eq!(out, "## A *b*\n• `c` and\n\n```py\nd = 1\n```\n");
 }
 
-/// Every control character, and every escape cut at every place.
+/// Every control character, and every escape sequence cut at every position.
 #[test]
 fn nothing_that_a_terminal_obeys_comes_out() {
     let hostile = [

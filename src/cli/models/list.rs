@@ -1,7 +1,7 @@
-//! `sponde models list`: whom a person could ask, each asked whether it is there.
+//! `sponde models list`: lists the providers that a person could ask, after checking that each one answers.
 //!
-//! A provider is on the list if there is a key for it, if it answers, or if the configuration names it. Facts are what the server
-//! says, else what the catalog says; what nobody says is a question mark, or null.
+//! A provider is listed if it has a key, if it answers, or if the configuration names it. Facts come from the server,
+//! otherwise from the catalog; an unknown one is a question mark, or null.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,24 +23,24 @@ use crate::llm::local::{KNOWN_MODELS, KnownModel, LocalModel, installed_models};
 use crate::llm::providers::ProviderChoice;
 use crate::llm::types::{ModelInfo, Price};
 
-/// How long a provider far away may take.
+/// Timeout of a remote provider.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a server on this machine may take.
+/// Timeout of a server on this machine.
 const PATIENCE_HERE: Duration = Duration::from_millis(500);
 
-/// A provider, asked.
+/// A provider and its answer.
 struct Asked {
     name: String,
     base_url: String,
-    /// Where its key is, in words.
+    /// The source of its key, as text.
     key: Option<String>,
-    /// What is in the way of asking it, if anything.
+    /// Why it cannot be asked, if so.
     problem: Option<String>,
-    /// All models it lists; or its usual one, if it could not be asked.
+    /// All models it lists, or its default one if it could not be asked.
     models: Vec<ModelInfo>,
     usual: Option<String>,
-    /// Whether it runs on this machine, so that all its models are of interest.
+    /// Whether it runs on this machine, so that all its models are relevant.
     here: bool,
 }
 
@@ -109,7 +109,7 @@ fn named<'a>(
     names.iter().map(find).collect()
 }
 
-/// Asks one; `None` if there is nothing to say of it. `wanted` is whether it was named.
+/// Asks one provider; `None` if there is nothing to report. `wanted`: it was named.
 async fn ask(
     place: Result<ProviderChoice<'_>, CatalogError>,
     setup: Setup<'_>,
@@ -117,7 +117,7 @@ async fn ask(
 ) -> Result<Option<Asked>, CatalogError> {
     let place = place?;
     let kind = place.provider.kind;
-    // The same servers by another name.
+    // The same servers under another name.
     if !wanted
         && matches!(
             kind,
@@ -149,7 +149,7 @@ async fn ask(
         };
         match reach(kind, &base_url, key.as_ref(), patience).await {
             Ok(listed) => (Some(listed), None),
-            // Nothing runs there, and nobody said it would.
+            // Nothing runs there, and it was not configured or named.
             Err(_) if here && !own && !wanted => return Ok(None),
             Err(ListError::Never) => (None, None),
             Err(error) => (None, Some(error.to_string())),
@@ -203,8 +203,8 @@ async fn reach(
         .unwrap_or_else(|_| Err(unreachable(silent)))
 }
 
-/// One line a model, then what is wrong with those that could not be asked. What servers say is filtered before it is
-/// coloured: afterwards our own colours would be written out too.
+/// One line per model, then the problems of providers that could not be asked. Text from servers is filtered before it
+/// is coloured: afterwards our own colours would be escaped too.
 fn table(asked: &[Asked], local: &[ModelInfo], all: bool) -> String {
     let mut rows: Vec<([String; 6], String)> = Vec::new();
     for provider in asked {

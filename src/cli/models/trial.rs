@@ -1,7 +1,8 @@
-//! `sponde models test`: does it work? Four small questions to a model, each timed, and plain words about each.
+//! `sponde models test`: checks whether a model works. Asks it four small questions, times each, and describes each
+//! result in plain words.
 //!
-//! The tool call is a real one, made by the model over its wire; what comes back as its result is a number that nobody
-//! could guess, and the answer must have it. No kernel runs.
+//! The tool call is a real one, made by the model over its wire. Its result is a number that nobody could guess, and
+//! the answer must contain it. No kernel runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use crate::llm::types::{
     Usage,
 };
 
-/// What was found out about one thing.
+/// The finding about one ability.
 struct Finding {
     what: &'static str,
     grade: Grade,
@@ -38,16 +39,16 @@ enum Grade {
     NotTried,
 }
 
-/// A reply, put together.
+/// A reply, joined from its pieces.
 #[derive(Default)]
 struct Reply {
     text: String,
     calls: Vec<ToolCall>,
     native: Option<Native>,
     usage: Usage,
-    /// Pieces of text or arguments.
+    /// How many pieces of text or arguments arrived.
     pieces: usize,
-    /// Until the first of them.
+    /// Time until the first of them.
     first: Option<Duration>,
     took: Duration,
 }
@@ -66,7 +67,7 @@ async fn examine(target: &Target, as_json: bool) -> Result<Exit, Failure> {
     let info = target.provider.info().clone();
     let colours = stdout_colours();
     if !as_json {
-        // Before it is coloured: afterwards our own colours would be written out too.
+        // Filtered before it is coloured: afterwards our own colours would be escaped too.
         let name = paint(NAME, &filter::code(&info.name), colours);
         let place = filter::code(&format!("at {}", target.base_url));
         print(&format!("{name} {}\n", paint(DIM, &place, colours)))?;
@@ -171,7 +172,7 @@ async fn tool_call(provider: &Arc<dyn Provider>, usage: &mut Usage) -> Result<Fi
         Ok(parsed) => parsed.code,
         Err(problem) => return Ok(finding(Grade::Bad, problem, reply.took)),
     };
-    // Nobody can know it without reading the result.
+    // The model cannot know it without reading the result.
     let number = (uuid::Uuid::new_v4().as_u128() % 900_000 + 100_000).to_string();
     let results = reply.calls.iter().map(|call| Message::ToolResult {
         call_id: call.id.clone(),
@@ -395,7 +396,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
 }
 
-/// The beginning of it, in one line and in quotes.
+/// The start of the text, on one line and in quotes.
 fn excerpt(text: &str) -> String {
     const LONG: usize = 60;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! What the terminal that a session is shown on can do.
+//! The abilities of the terminal that shows a session.
 
 use std::io::{self, IsTerminal as _};
 
@@ -6,20 +6,20 @@ use super::super::link::Links;
 use super::super::picture::Protocol;
 use super::super::style;
 
-/// Found out once, when a renderer begins.
+/// Detected once, when a renderer is created.
 pub(super) struct Abilities {
     pub(super) colours: bool,
     /// A person reads stderr.
     pub(super) is_terminal: bool,
-    /// What stands on the screen can be replaced.
+    /// Text on the screen can be replaced.
     pub(super) moves_cursor: bool,
     pub(super) protocol: Protocol,
-    /// Whether names of files are links.
+    /// Whether file names are links.
     pub(super) links: Links,
 }
 
 impl Abilities {
-    /// Those of stderr. Links come with the configuration.
+    /// The abilities of stderr. Links depend on the configuration.
     pub(super) fn of_stderr() -> Self {
         let is_terminal = io::stderr().is_terminal();
         Self {

@@ -1,5 +1,6 @@
-//! The line that says that something goes on, for how long, and what stops it. It stands below everything else, also below a
-//! line that has not ended, is written over and not erased first, and goes when something else is printed.
+//! The status line: shows the current activity, its duration, and the key that stops it. It stands below everything
+//! else, even below an unfinished line. It is overwritten rather than erased first, and disappears when other output
+//! is printed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use super::line::{clipped, write_now};
 use super::{EventKind, Renderer};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Between two of them.
+/// Time between two updates.
 const FRAME: Duration = Duration::from_millis(125);
-/// After something was printed: where more comes soon, a line that comes and goes would flicker.
+/// Delay after other output: if more follows soon, the line would flicker.
 const QUIET: Duration = Duration::from_millis(600);
-/// Bytes of a token, about.
+/// Approximate bytes per token.
 const BYTES_PER_TOKEN: usize = 4;
-/// Makes room below the line that has not ended and keeps the cursor's place in it, then goes to the line below. A vertical tab
-/// goes down in the same column, and scrolls.
+/// Makes room below the unfinished line, saves the cursor's position in it, then goes to the line below. A vertical
+/// tab moves down in the same column, and scrolls.
 const BELOW: &str = "\u{b}\u{1b}[A\u{1b}7\u{1b}[B\r\u{1b}[0m";
-/// Back to that place, in the colours that were there.
+/// Restores that position and its colours.
 const BACK: &str = "\u{1b}8";
 
-/// What a person waits for.
+/// The activity that a person waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     Thinking,
@@ -35,7 +36,7 @@ pub(super) enum Activity {
     Running,
     Compacting,
     WaitingToAskAgain,
-    /// The person wants the other thing to stop.
+    /// The person wants the other activity to stop.
     Stopping,
 }
 
@@ -55,36 +56,36 @@ impl Activity {
     }
 }
 
-/// What goes on.
+/// The current activity.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     what: Option<Activity>,
-    /// What is to stop.
+    /// The activity that is being stopped.
     stopping: Option<Activity>,
     since: Option<Instant>,
-    /// Bytes that the model has written since then.
+    /// Bytes that the model has written since it began.
     written: usize,
-    /// Where the line is on the screen.
+    /// The position of the line on the screen.
     pub(super) shown: Shown,
-    /// When it was drawn last.
+    /// When it was last drawn.
     drawn: Option<Instant>,
-    /// When something else was printed last.
+    /// When other output was last printed.
     printed: Option<Instant>,
 }
 
-/// Where the line stands.
+/// The position of the status line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     #[default]
     Nowhere,
     /// The cursor is in it.
     Here,
-    /// Below the line in which the cursor is.
+    /// It is below the cursor's line.
     Below,
 }
 
 impl Shown {
-    /// What takes it away.
+    /// The sequence that erases it.
     pub(super) fn erasure(self) -> &'static str {
         match self {
             Self::Nowhere => "",
@@ -95,7 +96,7 @@ impl Shown {
 }
 
 impl Busy {
-    /// The model has written this; since when it is waited for is the same.
+    /// The model writes this text; the start of the wait is unchanged.
     fn writes(&mut self, what: Activity, text: &str) {
         if matches!(self.what, Some(Activity::Thinking | Activity::Writing)) {
             self.what = Some(what);
@@ -103,14 +104,14 @@ impl Busy {
         self.written += text.len();
     }
 
-    /// Something else is printed.
+    /// Records other output.
     pub(super) fn printed(&mut self) {
         self.printed = Some(Instant::now());
     }
 }
 
 impl Renderer {
-    /// This goes on from now on.
+    /// Sets the current activity.
     pub(super) fn status(&mut self, what: Activity) {
         if self.busy.what != Some(what) {
             self.busy.what = Some(what);
@@ -120,14 +121,14 @@ impl Renderer {
         self.draw_status();
     }
 
-    /// Nothing goes on that a person has to wait for.
+    /// Nothing is running that a person has to wait for.
     pub(super) fn idle(&mut self) {
         self.busy.what = None;
         self.busy.stopping = None;
         self.clear_status();
     }
 
-    /// The person has pressed Ctrl-C: they see at once that it was noticed.
+    /// The person pressed Ctrl-C: shows at once that it was received.
     pub(in crate::cli) fn stopping(&mut self) {
         let Some(what) = self.busy.what else { return };
         if what != Activity::Stopping {
@@ -145,7 +146,7 @@ impl Renderer {
         what == Some(Activity::Running)
     }
 
-    /// It has not stopped yet: says why.
+    /// The activity has not stopped yet: explains why.
     pub(in crate::cli) fn has_not_stopped(&mut self) {
         let words = match self.busy.stopping {
             None => return,
@@ -159,7 +160,7 @@ impl Renderer {
         self.note(WARN, &words);
     }
 
-    /// Follows what goes on.
+    /// Follows the events.
     pub(super) fn follow(&mut self, event: &EventKind) {
         match event {
             EventKind::StepStarted { .. } => self.status(Activity::Thinking),
@@ -180,7 +181,7 @@ impl Renderer {
         }
     }
 
-    /// When there is something to draw anew although nothing has happened: [`Renderer::wake`].
+    /// When to redraw although no event comes: [`Renderer::wake`].
     pub(in crate::cli) fn wakes_at(&self) -> Option<Instant> {
         self.settles_at().or_else(|| self.ticks_at())
     }
@@ -194,7 +195,7 @@ impl Renderer {
         }
     }
 
-    /// When the line is to be drawn anew.
+    /// When to redraw the line.
     fn ticks_at(&self) -> Option<Instant> {
         self.busy.what?;
         if !self.can_show_status() {
@@ -225,7 +226,7 @@ impl Renderer {
         }
     }
 
-    /// What stands there now.
+    /// The current text of the line.
     pub(super) fn status_line(&mut self) -> Option<String> {
         let (what, since) = (self.busy.what?, self.busy.since?);
         let now = Instant::now();
@@ -251,7 +252,7 @@ impl Renderer {
         Some(paint(DIM, &line, self.can.colours))
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(super) fn clear_status(&mut self) {
         let erasure = std::mem::take(&mut self.busy.shown).erasure();
         if !erasure.is_empty() {

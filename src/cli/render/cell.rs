@@ -1,6 +1,6 @@
-//! The output of the cell that runs. Where the cursor can be moved its last lines stand below everything else and are
-//! drawn anew with each change; when the cell has ended they give way to the whole. Elsewhere lines are printed once
-//! nothing can change them any more.
+//! The output of the running cell. If the cursor can be moved, its last lines stay below everything else and are
+//! redrawn on each change; the complete output replaces them when the cell ends. Otherwise a line is printed once
+//! nothing can change it any more.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use crate::cli::style::WARN;
 use crate::session::CellStatus;
 use crate::session::numbered::CellPlace;
 
-/// Rows of the terminal that are left to what stands above the output of a running cell.
+/// Rows of the terminal kept for the text above a running cell's output.
 const ABOVE: u32 = 4;
-/// In a pipe, the output of a cell is held back for so long: what changes in place has shown that by then.
+/// In a pipe, a cell's output is held back this long: by then, output that changes in place has shown that it does.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// What is known of the cells that are shown.
+/// What is known about the cells on the screen.
 #[derive(Default)]
 pub(super) struct Cells {
     /// The language of the main kernel.
     pub(super) main_language: String,
-    /// Code of the latest reply.
+    /// The code of the latest reply.
     pub(super) reply: ReplyCode,
     /// The last code that did not run or failed, and its language.
     pub(super) failed: Option<(String, String)>,
@@ -38,15 +38,15 @@ pub(super) struct Cells {
     live: Live,
 }
 
-/// The cell that runs, or ran last.
+/// The running cell, or the last one.
 #[derive(Default)]
 struct RunningCell {
-    /// Its number and its language, where they are known.
+    /// Its number and language, if known.
     place: Option<CellPlace>,
     begun: Option<Instant>,
-    /// How long it ran, of one that was recorded.
+    /// How long it ran, for a recorded cell.
     took: Option<Duration>,
-    /// The rule above its output says how long it ran.
+    /// The rule above its output shows how long it ran.
     is_time_told: bool,
 }
 
@@ -54,21 +54,21 @@ struct RunningCell {
 struct OpenCell {
     id: String,
     output: CellOutput,
-    /// Rows that were printed for good.
+    /// Rows that were printed permanently.
     printed: usize,
-    /// How often they went since.
+    /// How often its output was cleared since.
     cleared: usize,
     begun: Instant,
 }
 
-/// Where the output of a running cell is drawn.
+/// The redrawn output of a running cell.
 #[derive(Debug, Default)]
 struct Live {
-    /// The lines that stand there.
+    /// The drawn lines.
     drawn: Vec<String>,
-    /// They are on the screen.
+    /// The lines are on the screen.
     is_shown: bool,
-    /// How wide that was.
+    /// The terminal's width when they were drawn.
     columns: usize,
 }
 
@@ -91,7 +91,7 @@ impl Renderer {
         }
     }
 
-    /// The cell whose output comes now.
+    /// Sets the cell whose output follows.
     pub(in crate::cli) fn numbered(&mut self, place: Option<CellPlace>) {
         self.cells.running = RunningCell {
             place,
@@ -99,12 +99,12 @@ impl Renderer {
         };
     }
 
-    /// That cell was recorded and ran for so long.
+    /// Sets how long a recorded cell ran.
     pub(in crate::cli) fn took(&mut self, time: Option<Duration>) {
         self.cells.running.took = time;
     }
 
-    /// The kernel has the code of that cell.
+    /// The kernel has received the cell's code.
     pub(super) fn cell_begins(&mut self) {
         self.cells.running.begun = Some(Instant::now());
     }
@@ -113,7 +113,8 @@ impl Renderer {
         self.cells.running.place.as_ref().map(|place| place.number)
     }
 
-    /// What the rule above an output says: `output 4 · R`, and how long the cell ran if it is over and that is worth a word.
+    /// The title of the rule above an output: `output 4 · R`, with the cell's duration if it has ended and took long
+    /// enough to mention.
     fn output_title(&self, is_over: bool) -> String {
         let place = self.cells.running.place.as_ref();
         let language = place.and_then(|place| place.language.as_ref());
@@ -131,7 +132,7 @@ impl Renderer {
         title
     }
 
-    /// How long the cell has run, if that is worth a word.
+    /// The cell's duration so far, if it is long enough to mention.
     fn ran_for(&self) -> Option<String> {
         let running = &self.cells.running;
         let passed = running
@@ -160,7 +161,7 @@ impl Renderer {
         self.end_line();
     }
 
-    /// What is said of a cell without output, which has a number that a person can name.
+    /// The text for a cell without output, which has a number that a person can refer to.
     fn ended_silently(&self, status: CellStatus) -> Option<String> {
         let number = self.number().filter(|_| self.chat)?;
         let is_silent = status == CellStatus::Ok && !matches!(self.section, Section::Output(_));
@@ -170,7 +171,7 @@ impl Renderer {
         is_silent.then(|| format!("(cell {number}: no output{time})"))
     }
 
-    /// Whether an event leaves the output of the running cell open.
+    /// Whether an event leaves the running cell's output open.
     pub(super) fn leaves_open(event: &EventKind) -> bool {
         matches!(
             event,
@@ -181,7 +182,7 @@ impl Renderer {
         )
     }
 
-    /// No more will come of the output that is being shown: prints it for good. `is_over` if the cell has ended.
+    /// Prints the current output permanently, because no more will come. `is_over`: the cell has ended.
     pub(super) fn settle(&mut self, is_over: bool) {
         if let Some(open) = self.cells.open.take() {
             let rows = open.output.rows(HEAD, TAIL);
@@ -192,7 +193,7 @@ impl Renderer {
         self.cells.live.drawn.clear();
     }
 
-    /// When output that is held back is to be printed with [`Renderer::print_settled`].
+    /// When to print held-back output with [`Renderer::print_settled`].
     pub(super) fn settles_at(&self) -> Option<Instant> {
         let open = self
             .cells
@@ -202,7 +203,7 @@ impl Renderer {
         (open.output.settled() > open.printed).then_some(open.begun + SETTLED_AFTER)
     }
 
-    /// Where nothing can be drawn over: prints what will stay as it is.
+    /// Without redrawing: prints the rows that will not change.
     pub(super) fn print_settled(&mut self) {
         let Some(mut open) = self.cells.open.take() else {
             return;
@@ -211,7 +212,7 @@ impl Renderer {
             open.printed = 0;
         }
         let settled = open.output.settled();
-        // A program that reads this waits; a person looks on.
+        // A reading program waits; a person watches.
         let is_held = !self.can.is_terminal && open.begun.elapsed() < SETTLED_AFTER;
         if settled > open.printed && !is_held {
             let rows = open.output.rows(HEAD, TAIL);
@@ -225,7 +226,7 @@ impl Renderer {
         self.cells.open = Some(open);
     }
 
-    /// Prints rows for good. What was drawn of them is written over, and not erased first.
+    /// Prints rows permanently. Their drawn version is overwritten, not erased first.
     fn print_rows(&mut self, cell: &str, rows: &[Row<'_>], is_over: bool) {
         if rows.is_empty() {
             return;
@@ -277,7 +278,7 @@ impl Renderer {
         };
         let mut lines = self.last_lines(&open.output);
         if !lines.is_empty() && self.section != Section::Output(open.id.clone()) {
-            // It goes with the lines, and comes again with the time when all is over.
+            // The rule is redrawn with the lines; at the end it is printed again with the duration.
             let rule = rule(&self.output_title(false), self.can.colours);
             lines.insert(0, clipped(&rule, columns().saturating_sub(1)));
         }
@@ -312,7 +313,7 @@ impl Renderer {
         self.cells.live.columns = columns();
     }
 
-    /// Takes the running cell's output away, so that something else can be printed.
+    /// Erases the running cell's output, so that other output can be printed.
     pub(super) fn erase(&mut self) {
         let text = self.erasure();
         if !text.is_empty() {
@@ -320,7 +321,7 @@ impl Renderer {
         }
     }
 
-    /// What takes away whatever can change.
+    /// The sequence that erases everything that can change.
     pub(super) fn erasure(&mut self) -> String {
         let status = std::mem::take(&mut self.busy.shown);
         if self.cells.live.is_shown {
@@ -331,7 +332,8 @@ impl Renderer {
         status.erasure().to_owned()
     }
 
-    /// Moves the cursor to where the running cell's output begins. A terminal that has become narrower has broken lines.
+    /// Moves the cursor to the start of the running cell's output. A terminal that has become narrower has wrapped
+    /// lines.
     fn go_up(&self) -> String {
         let now = columns();
         let rows = |line: &String| {
@@ -347,7 +349,7 @@ impl Renderer {
         }
     }
 
-    /// As many lines as leave room for what stands above, none wider than the terminal.
+    /// The last lines, clipped to the terminal's width, leaving room for the text above.
     fn last_lines(&self, output: &CellOutput) -> Vec<String> {
         let most = usize::try_from(style::rows().saturating_sub(ABOVE).max(3)).unwrap_or(TAIL);
         let columns = columns();
@@ -356,7 +358,7 @@ impl Renderer {
         for row in output.rows(0, most.min(TAIL)) {
             match row {
                 Row::Line(line) => lines.push(clipped(&line, columns.saturating_sub(1))),
-                // Only characters can be drawn over.
+                // Only characters can be redrawn.
                 Row::Picture(picture) if self.can.protocol == Protocol::HalfBlocks => {
                     lines.extend(drawn(picture, self.can.protocol).lines().map(str::to_owned));
                 }
@@ -375,10 +377,10 @@ impl Renderer {
     }
 }
 
-/// Rows that are printed for good, perhaps over others.
+/// Writes permanent rows, possibly over drawn ones.
 struct Settled {
     text: String,
-    /// Below the rows so far stands what they are written over.
+    /// The rows that they overwrite follow below.
     writes_over: bool,
 }
 
@@ -396,7 +398,7 @@ impl Settled {
             .push_str(if self.writes_over { "\u{1b}[K\n" } else { "\n" });
     }
 
-    /// Several rows, behind whose ends nothing is known to be.
+    /// Writes several rows; what is on the screen after their ends is unknown.
     fn picture(&mut self, drawn: &str) {
         if std::mem::take(&mut self.writes_over) {
             self.text.push_str("\u{1b}[J");
@@ -412,14 +414,14 @@ impl Settled {
     }
 }
 
-/// What a terminal gets for a picture. Decoding takes its time, so this is done once.
+/// The terminal sequence of a picture. Decoding is slow, so it is done once.
 fn drawn(picture: &Picture, protocol: Protocol) -> &str {
     picture
         .drawn
         .get_or_init(|| protocol.render(&picture.encoded, PictureSpace::of_terminal()))
 }
 
-/// A rule with a title, as wide as the terminal, but no wider than text should be.
+/// A rule with a title, as wide as the terminal up to the maximum text width.
 pub(super) fn rule(title: &str, colours: bool) -> String {
     let columns = columns().min(72);
     let rest = columns.saturating_sub(title.chars().count() + 4);

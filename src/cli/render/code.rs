@@ -1,28 +1,28 @@
-//! The code of a reply: each cell is shown once, whole, before anybody is asked about it and before it runs. The first is
-//! shown while the model writes it, the others when it is their turn.
+//! The code of a reply. Each cell is shown once and in full, before anyone is asked about it and before it runs. The
+//! first cell is shown while the model writes it, the others when it is their turn.
 
 use super::super::tint::{Tinted, tinted};
 use super::busy::Activity;
 use super::{EventKind, Renderer, Section, filter};
 use crate::session::CellStatus;
 
-/// Stands above code that is not what was shown while it was written.
+/// The title of code that differs from the version shown while it was written.
 const CHANGED: &str = "as it will run";
 
 /// The cells of one reply.
 #[derive(Default)]
 pub(super) struct ReplyCode {
-    /// The cell that is shown while it is written.
+    /// The cell that is shown while it is being written.
     written: Option<Written>,
     /// Its colours.
     tinted: Option<Tinted>,
     proposals: Vec<Proposal>,
 }
 
-/// What was shown of a cell while it was written.
+/// The part of a cell that was shown while it was being written.
 struct Written {
     cell: String,
-    /// As which it was shown: named by the model before the code, or the main kernel's.
+    /// The language in which it was shown: named by the model before the code, or the main kernel's.
     language: String,
     code: String,
 }
@@ -48,7 +48,7 @@ impl ReplyCode {
         self.proposals.iter().position(|it| it.cell == cell)
     }
 
-    /// `cell`, or `cell 2 of 3` where there are several.
+    /// `cell`, or `cell 2 of 3` if there are several.
     pub(super) fn name(&self, cell: &str) -> String {
         match (self.at(cell), self.proposals.len()) {
             (Some(at), of @ 2..) => format!("cell {} of {of}", at + 1),
@@ -65,14 +65,14 @@ impl Renderer {
         Some((proposal.clone(), at + 1, self.cells.reply.proposals.len()))
     }
 
-    /// The code before that of `cell`, which did not run or failed, and this.
+    /// The code before `cell` that did not run or failed, and the cell's own code.
     pub(in crate::cli) fn revision(&self, cell: &str) -> Option<(String, String)> {
         let proposal = self.cells.reply.proposals.get(self.cells.reply.at(cell)?)?;
         let (language, before) = self.cells.failed.clone()?;
         (language == proposal.language).then(|| (before, proposal.source.clone()))
     }
 
-    /// A cell has ended so. Code that did not do what it was to do may be revised.
+    /// Records a cell's end. Code that failed may be revised.
     pub(super) fn code_ended(&mut self, cell: &str, status: CellStatus) {
         let proposal = self.cells.reply.at(cell);
         let proposal = proposal.and_then(|at| self.cells.reply.proposals.get(at));
@@ -82,7 +82,7 @@ impl Renderer {
         }
     }
 
-    /// The person changed a cell.
+    /// The person edited a cell.
     pub(in crate::cli) fn changed(&mut self, cell: &str, source: &str) {
         let at = self.cells.reply.at(cell);
         if let Some(proposal) = at.and_then(|at| self.cells.reply.proposals.get_mut(at)) {
@@ -90,7 +90,7 @@ impl Renderer {
         }
     }
 
-    /// Something about the code of a reply.
+    /// Handles an event about a reply's code.
     pub(super) fn code_event(&mut self, event: &EventKind) {
         match event {
             EventKind::CodeDelta {
@@ -115,7 +115,7 @@ impl Renderer {
         }
     }
 
-    /// More code, while the model writes it.
+    /// More code from the model.
     fn code_written(&mut self, cell: &str, text: &str, language: Option<&str>) {
         let main = &self.cells.main_language;
         let written = self.cells.reply.written.get_or_insert_with(|| Written {
@@ -142,7 +142,7 @@ impl Renderer {
         self.err(&text);
     }
 
-    /// No more comes of the code that is being written.
+    /// The code being written is complete.
     pub(super) fn end_code(&mut self) {
         if let Some(mut tinted) = self.cells.reply.tinted.take() {
             let rest = tinted.finish();

@@ -1,11 +1,11 @@
-//! Where the cursor stands in its line, followed by what was printed.
+//! Tracks the cursor's column from the printed text.
 
 use unicode_width::UnicodeWidthChar as _;
 
 /// Columns between tab stops.
 const TAB: usize = 8;
 
-/// The place in a line.
+/// The position in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     column: usize,
@@ -18,12 +18,12 @@ impl Cursor {
         self.column == 0
     }
 
-    /// Whether it can be left and found again: where a line is full, terminals differ in what they keep.
+    /// Whether the position can be saved and restored: terminals differ in what they save when a line is full.
     pub(super) fn can_return(self) -> bool {
         !self.is_at_end
     }
 
-    /// Follows `text`, which has whole control sequences, on a terminal of so many columns.
+    /// Follows `text`, which has only complete control sequences, on a terminal of this width.
     pub(super) fn after(&mut self, text: &str, columns: u32) {
         let columns = usize::try_from(columns).unwrap_or(usize::MAX).max(1);
         let line = match text.rsplit_once('\n') {

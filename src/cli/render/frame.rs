@@ -1,18 +1,19 @@
-//! A data frame that pandas has shown as HTML, as a table that fits the terminal: pandas breaks what is wider than 80 columns into
+//! Renders a data frame from pandas' HTML as a table that fits the terminal: in its text form, pandas breaks frames
+//! wider than 80 columns into blocks, and hides columns without naming them.
 //! blocks, and hides columns without naming them.
 
 use super::grid::{GridColumn, grid};
 
-/// Rows and columns of HTML that are read.
+/// Maximum rows and columns of HTML to read.
 const ROWS: usize = 200;
 const COLUMNS: usize = 500;
 
-/// The table in `html`, if it is one of pandas with one row of names, in `width` columns of a terminal.
+/// The table in `html` in `width` columns, if it comes from pandas and has one header row.
 pub(super) fn fitted(html: &str, width: usize) -> Option<String> {
     let (_, table) = html.split_once("class=\"dataframe\"")?;
     let (head, body) = table.split_once("<tbody>")?;
     let (body, after) = body.split_once("</tbody>")?;
-    // Names of an index, or of several levels, are pandas' own to show.
+    // Index names and multi-level headers are left to pandas.
     let [names] = <[Vec<String>; 1]>::try_from(rows(head)).ok()?;
     if html.contains("colspan") || html.contains("rowspan") {
         return None;
@@ -48,7 +49,7 @@ pub(super) fn fitted(html: &str, width: usize) -> Option<String> {
     Some(text)
 }
 
-/// The cells of each row: the text of what is in `td` and `th`, whatever they are marked with.
+/// The cells of each row: the text in `td` and `th`, whatever their attributes.
 fn rows(html: &str) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut cell: Option<String> = None;
@@ -72,7 +73,7 @@ fn rows(html: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Without entities, on one line, and without what a terminal would obey.
+/// Decodes entities, joins lines, and removes control characters.
 fn plain(text: &str) -> String {
     let text = text
         .replace("&lt;", "<")

@@ -1,4 +1,4 @@
-//! A table of values in the columns of a terminal: fitted to the width, numbers to the right, and the columns that have no room named.
+//! A table of values in a terminal: fitted to its width, numbers aligned right, and the names of omitted columns.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::human::shortened;
 
-/// Columns of the terminal that one column of the table may take.
+/// Maximum width of a table column.
 const WIDEST: usize = 40;
-/// As narrow as a column is made before others are left out.
+/// Minimum width of a column before others are omitted.
 const NARROWEST: usize = 8;
-/// Columns of the terminal between two of the table.
+/// Terminal columns between two table columns.
 const GAP: usize = 2;
 
 /// A column of a table.
@@ -19,12 +19,12 @@ const GAP: usize = 2;
 pub(in crate::cli) struct GridColumn {
     pub(in crate::cli) name: String,
     pub(in crate::cli) cells: Vec<String>,
-    /// Whether its values stand to the right.
+    /// Whether its values are aligned right.
     pub(in crate::cli) is_number: bool,
 }
 
 impl GridColumn {
-    /// Of values as a kernel told them.
+    /// From values that a kernel reported.
     pub(in crate::cli) fn of(name: &str, values: &[&Value]) -> Self {
         let is_number = values
             .iter()
@@ -44,8 +44,8 @@ impl GridColumn {
     }
 }
 
-/// The lines of a table in so many columns of a terminal. The first columns are shown, and the last if there is room for one; what
-/// has none is named below.
+/// The lines of a table in a terminal of this width. Shows the first columns, and the last if there is room for it;
+/// the omitted ones are named below.
 pub(in crate::cli) fn grid(columns: &[GridColumn], width: usize) -> String {
     let wanted: Vec<usize> = columns
         .iter()
@@ -103,7 +103,7 @@ pub(in crate::cli) fn grid(columns: &[GridColumn], width: usize) -> String {
     text
 }
 
-/// How many columns have room, if they are made narrow.
+/// How many columns fit at minimum width.
 fn fitting(wanted: &[usize], width: usize) -> usize {
     let mut used = 0;
     let fits = wanted.iter().enumerate().take_while(|(at, wanted)| {
@@ -113,7 +113,7 @@ fn fitting(wanted: &[usize], width: usize) -> usize {
     fits.count().max(1)
 }
 
-/// The widths of the first `shown` columns: what they want, or the widest are cut until all have room.
+/// The widths of the first `shown` columns: what they need, or with the widest cut until all fit.
 fn narrowed(wanted: &[usize], shown: usize, width: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = wanted.iter().take(shown).copied().collect();
     let gaps = GAP * shown.saturating_sub(1);
@@ -129,8 +129,8 @@ fn narrowed(wanted: &[usize], shown: usize, width: usize) -> Vec<usize> {
     widths
 }
 
-/// So many digits behind the point have the numbers of a column: as many as they need, at most 4. `None` for whole numbers, and
-/// where numbers are so large or small that they are written with an exponent.
+/// The number of decimal places of a column: as many as its numbers need, at most 4. `None` for whole numbers, and for
+/// numbers so large or small that they are written with an exponent.
 fn decimals(values: &[&Value]) -> Option<usize> {
     let numbers: Vec<f64> = values
         .iter()
@@ -160,7 +160,7 @@ fn cell(value: &Value, decimals: Option<usize>) -> String {
     }
 }
 
-/// A value from a file is one of a line, and no escape of a terminal.
+/// Values from a file are put on one line, without terminal escapes.
 fn one_line(text: &str) -> String {
     text.chars()
         .take(500)

@@ -1,4 +1,4 @@
-//! Lines on the terminal: how wide they are, what fits, and how they get there.
+//! Lines on the terminal: their width, clipping, and writing them.
 
 use std::io::{self, Write as _};
 
@@ -10,12 +10,12 @@ const TAB: usize = 8;
 /// Writes to stderr at once.
 pub(super) fn write_now(text: &str) {
     let mut stderr = io::stderr().lock();
-    // Nobody can be told that stderr is gone.
+    // If stderr is closed, there is nowhere left to report it.
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.flush();
 }
 
-/// How many columns a line takes, with its colours.
+/// The columns that a line takes, with its colours.
 pub(super) fn width(line: &str) -> usize {
     let mut is_colour = false;
     let of = |c: char| {
@@ -26,7 +26,7 @@ pub(super) fn width(line: &str) -> usize {
     line.chars().map(of).sum()
 }
 
-/// What of a line, with its colours, fits into `columns`.
+/// The part of a line, with its colours, that fits into `columns`.
 pub(in crate::cli) fn clipped(line: &str, columns: usize) -> String {
     let mut shown = String::with_capacity(line.len());
     let (mut width, mut is_colour, mut is_full) = (0, false, false);

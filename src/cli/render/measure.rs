@@ -1,4 +1,4 @@
-//! What `scripts/bench` measures of the renderer: text goes through it as that of a session does.
+//! Entry points for `scripts/bench`: text goes through the renderer as in a session.
 
 use super::super::markdown::Markdown;
 use super::Renderer;
@@ -6,7 +6,8 @@ use super::output::{CellOutput, HEAD, TAIL};
 use crate::agent::{EventKind, OutputChange};
 use crate::jupyter::nbformat::Output;
 
-/// Renders a model's words for a terminal of so many columns, piece by piece. Returns the bytes that a terminal would get.
+/// Renders a model's words for a terminal of this width, piece by piece. Returns the bytes that a terminal would
+/// receive.
 pub fn words<'a>(pieces: impl Iterator<Item = &'a str>, columns: usize) -> usize {
     let mut markdown = Markdown::new(true);
     let mut bytes = 0;
@@ -17,7 +18,7 @@ pub fn words<'a>(pieces: impl Iterator<Item = &'a str>, columns: usize) -> usize
     bytes + markdown.finish().len()
 }
 
-/// Takes in what a cell prints, piece by piece. Returns how many rows are shown at its end.
+/// Takes a cell's printed text, piece by piece. Returns how many rows are shown at its end.
 pub fn output(pieces: impl Iterator<Item = String>) -> usize {
     let mut output = CellOutput::new(true);
     for text in pieces {
@@ -29,7 +30,7 @@ pub fn output(pieces: impl Iterator<Item = String>) -> usize {
     output.rows(HEAD, TAIL).len()
 }
 
-/// Shows the events of a session as on a terminal that moves its cursor, wherever stdout and stderr go.
+/// Renders a session's events as on a terminal with a movable cursor, wherever stdout and stderr go.
 pub fn session(events: impl Iterator<Item = EventKind>) {
     let mut renderer = Renderer::new(true);
     renderer.can.moves_cursor = true;

@@ -1,4 +1,4 @@
-//! Events that are told in a line of ours.
+//! Events that are shown as a line of ours.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::cli::style::HINT;
 use crate::session::changes::{FilesChanged, quoted};
 
 impl Renderer {
-    /// Another model answers, or was to answer.
+    /// Another model answers, or was meant to.
     pub(super) fn model_event(&mut self, event: &EventKind) {
         match event {
             EventKind::ModelChanged { model, .. } => {
@@ -54,7 +54,7 @@ impl Renderer {
         }
     }
 
-    /// A single turn's error is the program's, which tells it at its end.
+    /// For a single turn, the program reports the error at its end.
     pub(super) fn turn_failed(&mut self, message: &str, hint: &str) {
         if self.chat {
             self.note(BAD, &format!("error: {}", filter::plain(message)));
@@ -62,7 +62,7 @@ impl Renderer {
         }
     }
 
-    /// Code that a rule forbids.
+    /// Reports code that a rule forbids.
     pub(super) fn forbidden(&mut self, ruling: &Ruling) {
         self.note(
             BAD,
@@ -73,7 +73,7 @@ impl Renderer {
         }
     }
 
-    /// What a cell leads to besides its outputs.
+    /// Effects of a cell besides its outputs.
     pub(super) fn cell_event(&mut self, event: &EventKind) {
         match event {
             EventKind::StillRunning { interrupts, .. } => {
@@ -100,7 +100,7 @@ impl Renderer {
         }
     }
 
-    /// Questions that could follow.
+    /// Shows suggested follow-up questions.
     pub(super) fn suggested(&mut self, questions: &[String]) {
         for (at, question) in questions.iter().enumerate() {
             let words = if self.chat {
@@ -113,7 +113,7 @@ impl Renderer {
         self.follow_ups = questions.to_vec();
     }
 
-    /// The suggested question with this number, which is shown as if it was typed; else what there is.
+    /// The suggested question with this number, shown as if it was typed; otherwise lists the suggestions.
     pub(in crate::cli) fn follow_up(&mut self, number: usize) -> Option<String> {
         let found = number.checked_sub(1).and_then(|at| self.follow_ups.get(at));
         let Some(question) = found.cloned() else {
@@ -132,7 +132,7 @@ impl Renderer {
     }
 
     pub(super) fn asked_again(&mut self, message: &str, wait_ms: u64, attempt: u32, of: u32) {
-        // What was being written comes again from its beginning.
+        // The unfinished reply will be sent again from its beginning.
         self.cells.reply.clear();
         let seconds = wait_ms.div_ceil(1000);
         let again = format!("{message}; trying again in {seconds} s, {attempt} of {of}");
@@ -142,7 +142,7 @@ impl Renderer {
     }
 }
 
-/// A file that a cell's output was saved as.
+/// Names the file that a cell's output was saved to.
 fn saved(file: &str) -> String {
     let is_page = std::path::Path::new(file)
         .extension()
@@ -151,7 +151,7 @@ fn saved(file: &str) -> String {
     format!("{what}: {file}")
 }
 
-/// What the model reads with these arguments of `read_output`.
+/// Describes what the model reads with these arguments of `read_output`.
 pub(super) fn reading(arguments: &str) -> String {
     let asked: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
     let number = |name: &str| asked.get(name).and_then(serde_json::Value::as_i64);
@@ -163,7 +163,7 @@ pub(super) fn reading(arguments: &str) -> String {
     }
 }
 
-/// What another client of the session said or decided.
+/// What another client of the session sent or decided.
 pub(super) fn of_others(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::UserMessage { text, .. } => format!("> {text}"),
@@ -193,7 +193,7 @@ pub(super) fn of_others(event: &EventKind) -> Option<String> {
     })
 }
 
-/// What lies beside a picture: the same as a vector graphic, and its data.
+/// The files next to a picture: a vector graphic of it, and its data.
 pub(super) fn beside(picture: &Path) -> String {
     let there = ["svg", "csv"].into_iter().filter(|ending| {
         let file = picture.with_extension(ending);
@@ -206,7 +206,7 @@ pub(super) fn beside(picture: &Path) -> String {
     format!(" (and {})", there.join(", "))
 }
 
-/// What is pointed out of files that a cell created or changed.
+/// Notes about files that a cell created or changed.
 pub(super) fn runs_later(files: &FilesChanged) -> Vec<String> {
     let words = files.running_later().filter_map(|file| {
         let (path, runs) = (quoted(&file.path), file.runs.as_ref()?);

@@ -1,8 +1,8 @@
-//! The output of one cell as a person gets to read it: its first and its last lines, and every error and result whole,
-//! whatever was printed before.
+//! The output of one cell as a person reads it: its first and last lines, and all errors and results in full, whatever
+//! was printed before them.
 //!
-//! It is kept as the notebook keeps it, so that progress bars, `clear_output` and updated displays leave their last
-//! state. Memory is bounded: of a text the lines in the middle are only counted.
+//! It is stored as in the notebook, so that progress bars, `clear_output` and updated displays leave their last state.
+//! Memory is bounded: lines in the middle of a text are only counted.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -20,28 +20,28 @@ use crate::jupyter::nbformat::Output;
 use crate::session::outputs::{Text, floor_boundary};
 use crate::session::shown_text::shown_text;
 
-/// Lines of a cell that are shown of its beginning and of its end.
+/// How many lines are shown of a cell's beginning.
 pub(super) const HEAD: usize = 40;
-/// See [`HEAD`].
+/// How many lines are shown of a cell's end; see [`HEAD`] for its beginning.
 pub(super) const TAIL: usize = 20;
-/// Bytes of one line that are shown.
+/// How many bytes of one line are shown.
 const LINE_BYTES: usize = 2000;
-/// Bytes of a line that can still be overwritten by a progress bar.
+/// Bytes of a line that a progress bar can still overwrite.
 const OPEN_LINE: usize = 64 << 10;
-/// Outputs of a cell that are kept; of more, those in the middle are only counted.
+/// How many outputs of a cell are kept; beyond that, those in the middle are only counted.
 const BLOCKS: usize = 200;
-/// Bytes of colours that are carried from one line to the next.
+/// Maximum bytes of colours carried over to the next line.
 const COLOURS: usize = 128;
 
-/// What a cell has put out.
+/// The output of a cell.
 #[derive(Debug, Default)]
 pub(super) struct CellOutput {
     colours: bool,
     blocks: Vec<Block>,
     clear_on_next: bool,
-    /// It clears what it has shown, so the next state may replace all of it.
+    /// The cell clears its output, so the next state may replace all of it.
     clears: bool,
-    /// How often what was there went.
+    /// How often the output was cleared.
     pub(super) cleared: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Row<'a> {
     Line(Cow<'a, str>),
     /// A picture.
     Picture(&'a Picture),
-    /// So many lines that are not shown.
+    /// This many lines are not shown.
     Hidden(usize),
 }
 
@@ -60,7 +60,7 @@ pub(super) enum Row<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Picture {
     pub(super) encoded: Vec<u8>,
-    /// What the terminal gets for it.
+    /// Its terminal sequence.
     pub(super) drawn: OnceCell<String>,
 }
 
@@ -70,7 +70,7 @@ enum Block {
     Display {
         id: Option<String>,
         shown: Shown,
-        /// An error or a result: always shown.
+        /// An error or a result, which is always shown.
         always: bool,
     },
     /// Lines of outputs that were not kept.
@@ -91,7 +91,7 @@ impl CellOutput {
         }
     }
 
-    /// Takes one change in.
+    /// Applies one change.
     pub(super) fn apply(&mut self, change: &OutputChange) {
         match change {
             OutputChange::Append { output, display_id } => {
@@ -111,7 +111,7 @@ impl CellOutput {
                 });
                 match old {
                     Some(old) => *old = new,
-                    // It belongs to a cell that has scrolled by.
+                    // It belongs to a cell that has scrolled off.
                     None => self.push(Block::Display {
                         id: Some(display_id.clone()),
                         shown: new,
@@ -185,8 +185,8 @@ impl CellOutput {
         }
     }
 
-    /// A progress bar ends its line when the other stream may have gone on already: a line break at the beginning of
-    /// `text` belongs to it, and is no empty line. Returns the rest.
+    /// A progress bar often ends its line after the other stream has continued: a line break at the start of `text`
+    /// belongs to it, and is no empty line. Returns the rest.
     fn end_bar<'a>(&mut self, stream: &str, text: &'a str) -> &'a str {
         let Some(rest) = text.strip_prefix('\n') else {
             return text;
@@ -214,7 +214,7 @@ impl CellOutput {
         }
     }
 
-    /// What to show: `head` lines of the beginning, `tail` of the end, errors and results.
+    /// The rows to show: `head` lines of the beginning, `tail` of the end, errors and results.
     pub(super) fn rows(&self, head: usize, tail: usize) -> Vec<Row<'_>> {
         let mut all = Vec::new();
         for block in &self.blocks {
@@ -222,7 +222,7 @@ impl CellOutput {
         }
         let counted = |(row, always): &(Row, bool)| !always && !matches!(row, Row::Hidden(_));
         let count = all.iter().filter(|it| counted(it)).count();
-        // A line that says that one is missing takes as much room as that one.
+        // A note about one missing line takes as much room as the line.
         let is_whole = !all.iter().any(|(row, _)| matches!(row, Row::Hidden(_)));
         let tail_begins = if count <= head + tail + usize::from(is_whole) {
             head
@@ -251,7 +251,7 @@ impl CellOutput {
         rows
     }
 
-    /// How many rows from the beginning on will stay as they are.
+    /// How many rows from the beginning will not change any more.
     pub(super) fn settled(&self) -> usize {
         let mut all = Vec::new();
         for (index, block) in self.blocks.iter().enumerate() {
@@ -290,7 +290,7 @@ impl Block {
         }
     }
 
-    /// How many lines it has.
+    /// The number of lines.
     fn count(&self) -> usize {
         match self {
             Self::Text(text) => text.lines.count() + usize::from(text.last().is_some()),
@@ -303,7 +303,7 @@ impl Block {
     }
 }
 
-/// A display in the form that a terminal can show.
+/// A display in a form that a terminal can show.
 fn shown(data: &MimeBundle, colours: bool) -> Shown {
     if let Some(mime) = data.raster()
         && let Some(Ok(encoded)) = data.bytes(mime)
@@ -327,7 +327,7 @@ fn shown(data: &MimeBundle, colours: bool) -> Shown {
     Shown::Lines(lines_of(frame.as_ref().unwrap_or(&text), colours))
 }
 
-/// A data frame whose `text` does not fit into a terminal of `width` columns, or was cut into blocks for another one.
+/// Refits a data frame whose `text` is wider than `width` columns, or was split into blocks for another width.
 fn fitted(data: &MimeBundle, text: &str, width: usize) -> Option<String> {
     let fits = |line: &str| line.width() <= width && !line.ends_with('\\');
     let html = data
@@ -384,12 +384,12 @@ impl Lines {
 struct StreamText {
     stream: &'static str,
     lines: Lines,
-    /// The last line, as it came.
+    /// The last line as it arrived.
     open: Text,
-    /// The beginning of the last line, where that is too long to be overwritten.
+    /// The start of a last line that is too long to be overwritten.
     begun: String,
     filter: Filter,
-    /// Colours that the next line begins with.
+    /// Colours at the start of the next line.
     carried: String,
 }
 
@@ -406,7 +406,7 @@ impl StreamText {
     }
 
     fn push(&mut self, text: &str) {
-        // In pieces, so that one line of megabytes is never held as a whole.
+        // In pieces, so that a line of megabytes is never held in full.
         let mut rest = text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(floor_boundary(rest, OPEN_LINE));
@@ -428,7 +428,7 @@ impl StreamText {
         self.lines.push(coloured(&line, &mut self.carried));
     }
 
-    /// The line that has not ended.
+    /// The unfinished line.
     fn last(&self) -> Option<String> {
         let mut line = self.begun.clone();
         let open = self.filter.clone().push(self.open.as_str());
@@ -445,7 +445,7 @@ impl StreamText {
     }
 }
 
-/// Adds to a line what of it is shown.
+/// Appends to a line, up to its limit.
 fn append_within(line: &mut String, more: &str) {
     if line.len() + 4 > LINE_BYTES && line.ends_with('…') {
         return;
@@ -457,7 +457,8 @@ fn append_within(line: &mut String, more: &str) {
     }
 }
 
-/// A line whose colours begin and end in it. `carried` are those of the line before, and becomes those for the next.
+/// A line whose colours begin and end within it. `carried` holds the colours of the line before, and is set to those
+/// for the next.
 fn coloured(line: &str, carried: &mut String) -> String {
     let line = line.trim_end_matches(['\r']);
     if carried.is_empty() && !line.contains('\u{1b}') {
@@ -562,7 +563,7 @@ mod tests {
             assert_eq!(found, expected, "{lines}");
             assert_eq!(shown.last().unwrap(), &(lines - 1).to_string());
         }
-        // The same where each line is an output of its own.
+        // The same if each line is a separate output.
         let mut all = CellOutput::new(false);
         for n in 0..500 {
             all.apply(&stream(["stdout", "stderr"][n % 2], &format!("{n}\n")));

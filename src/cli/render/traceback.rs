@@ -1,11 +1,11 @@
-//! Colours for an error of a kernel that sends none: what happened stands out, the way there steps back.
+//! Colours for an error from a kernel that sends none: highlights the message, dims the call stack.
 
 use super::{BAD, DIM, paint};
 
-/// How lines begin that say where it happened, in the languages that kernels run.
+/// How lines with a location begin, in the languages of the kernels.
 const PLACES: [&str; 5] = ["File \"", "at ", "Traceback ", "╵", "In "];
 
-/// The text of an error called `name`, in colours unless it has its own.
+/// The text of the error `name`, coloured unless it has its own colours.
 pub(super) fn coloured(text: &str, name: &str, colours: bool) -> String {
     if !colours || text.contains('\u{1b}') {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The model's words: to stdout, rendered where that is a terminal, as they are elsewhere.
+//! The model's words on stdout: rendered if that is a terminal, otherwise unchanged.
 
 use std::io::{self, IsTerminal as _};
 
@@ -11,20 +11,20 @@ use super::{Renderer, Section, filter};
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(super) struct Words {
-    /// Those that are being written, by the id of their cell, where they are made readable for a terminal.
+    /// The text being rendered for a terminal, with the id of its cell.
     open: Option<(String, Markdown)>,
-    /// They go to a terminal that can show more than characters.
+    /// stdout is a terminal that can show more than characters.
     are_rendered: bool,
-    /// They go to stderr, too: something else is the answer.
+    /// The words go to stderr too, because something else is the answer.
     aside: bool,
-    /// They have not ended their line.
+    /// The last line has not ended.
     line_is_open: bool,
-    /// There were some before in this session.
+    /// There were words before in this session.
     said_before: bool,
 }
 
 impl Words {
-    /// To stdout.
+    /// Writes to stdout.
     pub(super) fn to_stdout(moves_cursor: bool) -> Self {
         Self {
             are_rendered: moves_cursor && io::stdout().is_terminal(),
@@ -34,7 +34,7 @@ impl Words {
 }
 
 impl Renderer {
-    /// Leaves stdout alone from now on.
+    /// Keeps the words away from stdout from now on.
     pub(in crate::cli) fn words_aside(&mut self) {
         self.words.aside = true;
         self.words.are_rendered = self.can.moves_cursor;
@@ -47,7 +47,7 @@ impl Renderer {
                 self.err("\n");
             }
             if self.words.said_before {
-                // To a file, the words of two steps are two paragraphs; the terminal has what lies between.
+                // In a file, the words of two steps are two paragraphs; on the terminal, other output separates them.
                 if !self.words.aside && !io::stdout().is_terminal() {
                     self.out("\n");
                 }
@@ -66,7 +66,7 @@ impl Renderer {
         }
     }
 
-    /// The words as a terminal shows them, as far as they are certain.
+    /// The part of the rendered words that is certain.
     fn rendered(&mut self, cell: &str, text: &str) -> String {
         let colours = self.can.colours;
         let words = match &mut self.words.open {
@@ -80,7 +80,7 @@ impl Renderer {
         words.push(text)
     }
 
-    /// Writes to stdout; the first failure is kept.
+    /// Writes to stdout; keeps the first failure.
     fn out(&mut self, text: &str) {
         self.erase();
         if self.words.aside {
@@ -88,13 +88,13 @@ impl Renderer {
         } else if let Err(failure) = super::super::print(text) {
             self.unread.get_or_insert(failure);
         }
-        // What goes elsewhere leaves the cursor where it is.
+        // Output to another place does not move the cursor.
         if self.words.aside || io::stdout().is_terminal() {
             self.printed(text);
         }
     }
 
-    /// The model's words end with a line, wherever they go.
+    /// Ends the model's words with a newline, wherever they go.
     pub(super) fn end_text(&mut self) {
         if self.section != Section::Text {
             return;

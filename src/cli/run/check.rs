@@ -1,4 +1,4 @@
-//! What a check found, for a person.
+//! Shows the findings of a check to a person.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::super::style::{self, BAD, GOOD, NAME, paint};
 use crate::app::run::{Check, Checked};
 use crate::session::check::Difference;
 
-/// Lines of one difference that are shown.
+/// How many lines of one difference are shown.
 const LINES: usize = 40;
-/// Finding out what has changed in a text may take so long; then whole blocks are shown.
+/// Time limit of a text diff; after it whole blocks are shown.
 const DIFF_TIME: Duration = Duration::from_secs(2);
 
-/// Each difference, for a person; pictures go to files in `pictures`.
+/// Describes each difference; pictures are written to files in `pictures`.
 pub(super) fn report(
     check: &Check,
     shown: &str,
@@ -73,7 +73,7 @@ pub(super) fn report(
     text
 }
 
-/// What has changed from `stored` to `fresh`, with a line around.
+/// The changed lines from `stored` to `fresh`, with one line of context.
 fn lines(stored: &str, fresh: &str, colours: bool) -> String {
     let diff = TextDiff::configure()
         .timeout(DIFF_TIME)

@@ -1,4 +1,4 @@
-//! How a run went, in words and as an exit code.
+//! The result of a run, as text and as an exit code.
 
 use super::super::filter;
 use super::super::style::{self, BAD, paint};
@@ -9,7 +9,7 @@ use crate::jupyter::nbformat::{Cell, CellType};
 use crate::kernel::Verdict;
 use crate::session::notebook::foreign;
 
-/// Nothing if it went well; `output` is where the outputs are, if they are anywhere.
+/// No failure if it went well; `output` is where the outputs are, if they were saved.
 pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failure> {
     let report = ran.result.as_ref().map_err(kernel_failure)?;
     let Some((index, verdict)) = &report.failed else {
@@ -77,7 +77,7 @@ pub(super) fn verdict<W>(ran: &Ran<W>, output: Option<&str>) -> Result<(), Failu
     })
 }
 
-/// The cell in a line, so that it can be found.
+/// The cell's first line, so that it can be found.
 fn first_line(cell: &Cell) -> Option<String> {
     let CellType::Code {
         execution_count, ..
@@ -95,7 +95,7 @@ fn first_line(cell: &Cell) -> Option<String> {
     )))
 }
 
-/// Marks a line of a list as bad.
+/// Marks a list entry as bad.
 pub(in super::super) fn bad(text: &str) -> String {
     paint(BAD, text, style::stdout_colours())
 }

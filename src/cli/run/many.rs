@@ -1,4 +1,4 @@
-//! Several notebooks, some at a time: a line for each when it is over, and what is wrong with it.
+//! Runs several notebooks, some at a time: prints a line for each one when it has ended, and what went wrong in it.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::error::{Failure, FailureKind};
 use crate::jupyter::nbformat::Output;
 use crate::session::summarize::{head_and_tail, plain};
 
-/// Bytes of a traceback that are shown.
+/// How many bytes of a traceback are shown.
 const TRACEBACK: usize = 4000;
 
 /// Runs all of them.
@@ -75,7 +75,7 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
     let Some(first) = failures.first() else {
         return Ok(Exit::Done);
     };
-    // Of one kind, or simply failed.
+    // The common kind of all failures, otherwise a plain failure.
     let kind = if failures.iter().all(|kind| kind == first) {
         *first
     } else {
@@ -87,9 +87,9 @@ pub(super) async fn run(jobs: &[Job], settings: &Settings<'_>) -> Result<Exit, F
     ))
 }
 
-/// How one ended.
+/// How a notebook ended.
 struct End {
-    /// What there is to say besides.
+    /// Further text about it.
     report: String,
     words: String,
     failure: Option<Failure>,
@@ -128,7 +128,7 @@ impl End {
     }
 }
 
-/// Runs one.
+/// Runs one notebook.
 async fn one(
     job: &Job,
     settings: &Settings<'_>,
@@ -165,7 +165,7 @@ async fn one(
     }
 }
 
-/// What to say about one that was run.
+/// Describes the result of one notebook.
 fn ended(
     job: &Job,
     settings: &Settings<'_>,
@@ -202,7 +202,7 @@ fn ended(
     }
 }
 
-/// What runs now, and how it can be stopped.
+/// The notebooks that are running, and how to stop them.
 #[derive(Default)]
 struct Board {
     running: Mutex<Vec<Entry>>,
@@ -279,7 +279,7 @@ impl Board {
 
     fn stop(&self, ask: Ask) {
         self.stop.cancel();
-        // One that takes no more has enough of them already.
+        // A run that accepts no more signals already has enough of them.
         self.with(|running| {
             for entry in running {
                 let command = entry.stops.command(ask);
@@ -288,7 +288,7 @@ impl Board {
         });
     }
 
-    /// The line for the terminal.
+    /// The status line for the terminal.
     fn shown(&self, done: usize, all: usize, begun: Instant) -> String {
         let mut text = format!(
             "{} {done}/{all} notebooks  {}",

@@ -1,11 +1,11 @@
-//! The parameters that a notebook declares, as a list.
+//! Lists the parameters that a notebook declares.
 
 use std::fmt::Write as _;
 
 use super::super::filter;
 use crate::session::parameters::Declared;
 
-/// One a line: name, kind, default, what it is for.
+/// One per line: name, kind, default, description.
 pub(super) fn list(all: Vec<Declared>) -> String {
     let mut text = String::new();
     for parameter in all {

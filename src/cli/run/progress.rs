@@ -1,7 +1,7 @@
-//! How far a run is: a bar on the last line of the terminal, lines, or now and then a line where nobody looks on.
+//! The progress of a run: a bar on the terminal's last line, lines, or an occasional line if nobody watches.
 //!
-//! The bar is gone whenever something else is printed, and comes back only where a line begins, so that it neither
-//! covers nor tears what code prints.
+//! The bar is removed before other output, and returns only at the start of a line, so it neither covers nor splits
+//! what code prints.
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
@@ -17,11 +17,11 @@ use super::super::{eprint, filter};
 use crate::agent::{EventKind, replay};
 use crate::jupyter::nbformat::Notebook;
 
-/// Where there is no terminal a line comes at most so often.
+/// Without a terminal, the minimum time between lines.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
 /// Characters of the bar.
 const WIDTH: usize = 20;
-/// How often the clock in the bar moves.
+/// How often the clock in the bar is updated.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// What a person wants; `useful` if there is more than one thing to wait for.
+    /// The style that the person wants; `useful`: there is more than one thing to wait for.
     pub(super) fn of(wanted: ProgressArg, useful: bool) -> Self {
         let terminal = style::moves_cursor();
         match wanted {
-            // A terminal without a cursor has no line that can be taken away.
+            // A terminal without cursor movement cannot remove a line.
             ProgressArg::Bar if std::io::stderr().is_terminal() && !terminal => Self::Lines,
             ProgressArg::Bar => Self::Bar,
             ProgressArg::Lines => Self::Lines,
@@ -49,14 +49,14 @@ impl Mode {
     }
 }
 
-/// Whether stdout is a pipe: who reads it may print to the same terminal at any time, behind the bar.
+/// Whether stdout is a pipe: its reader may print to the same terminal at any time, over the bar.
 fn prints_to_pipe() -> bool {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();
     let metadata = stdout.and_then(|it| std::fs::File::from(it).metadata());
     metadata.is_ok_and(|it| it.file_type().is_fifo())
 }
 
-/// A line on stderr that can be taken away.
+/// A removable line on stderr.
 pub(super) struct Line {
     drawn: bool,
 }
@@ -72,7 +72,7 @@ impl Line {
         let mut width = 0;
         for c in text.chars() {
             width += c.width().unwrap_or(0);
-            // The last column would make some terminals begin a new line.
+            // Some terminals wrap after the last column.
             if width >= columns {
                 break;
             }
@@ -94,7 +94,7 @@ impl Line {
 pub(super) struct Progress {
     mode: Mode,
     line: Line,
-    /// Position (from 1), number of the cell (from 1) and first line, by id.
+    /// Position (from 1), cell number (from 1) and first line, by id.
     cells: HashMap<String, (usize, usize, String)>,
     current: Option<(usize, usize, String)>,
     done: usize,
@@ -127,17 +127,17 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away, for something is going to be printed.
+    /// Removes the bar, because other output follows.
     pub(super) fn hide(&mut self) {
         self.line.hide();
     }
 
-    /// Whether the clock must move.
+    /// Whether the clock needs updates.
     pub(super) fn ticks(&self) -> bool {
         matches!(self.mode, Mode::Bar | Mode::NowAndThen)
     }
 
-    /// Takes an event in.
+    /// Handles an event.
     pub(super) fn event(&mut self, event: &EventKind) {
         match event {
             EventKind::CodeStarted { cell } => {
@@ -165,7 +165,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far it is. `at_line_start` if the terminal's cursor stands where a line begins.
+    /// Shows the progress. `at_line_start`: the terminal's cursor is at the start of a line.
     pub(super) fn show(&mut self, at_line_start: bool) {
         match self.mode {
             Mode::Bar if at_line_start => {

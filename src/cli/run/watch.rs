@@ -1,4 +1,4 @@
-//! Watches one notebook run: output to the screen, questions to the person, Ctrl-C to the run.
+//! Watches the run of one notebook: output to the screen, questions to the person, Ctrl-C to the run.
 
 use std::path::Path;
 
@@ -14,31 +14,31 @@ use crate::app::place;
 use crate::error::Failure;
 use crate::jupyter::nbformat::Output;
 
-/// How a run went for its watcher.
+/// How a run ended for its watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Watched {
-    /// To its end.
+    /// It ran to its end.
     Whole,
-    /// Until Ctrl-C or a request to end.
+    /// Ctrl-C or a request to end stopped it.
     Stopped,
-    /// Until stdout took no more, for this reason.
+    /// stdout accepted no more output, for this reason.
     Unread(Failure),
 }
 
-/// What of the outputs is shown.
+/// Which outputs are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// All, as if the interpreter had run the code.
+    /// All, as if an interpreter ran the code.
     All,
-    /// As events in JSON.
+    /// All, as JSON events.
     Json,
-    /// What goes to stderr: stdout takes the notebook.
+    /// Only the stderr part: stdout carries the notebook.
     Stderr,
-    /// Only what a person should know.
+    /// Only notices for a person.
     Notices,
 }
 
-/// Shows events until there are no more.
+/// Shows events until they end.
 pub(super) async fn watch(
     mut events: mpsc::Receiver<EventKind>,
     control: mpsc::Sender<Command>,
@@ -126,21 +126,21 @@ impl Shown {
     }
 }
 
-/// What signals mean for a run: the first Ctrl-C of a cell interrupts it, another one starts the kernel anew.
+/// What signals mean for a run: the first Ctrl-C in a cell interrupts it, the next one restarts the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     interrupts: u32,
 }
 
 impl Stops {
-    /// Something happened in the run.
+    /// Follows the run's events.
     pub(super) fn event(&mut self, event: &EventKind) {
         if matches!(event, EventKind::CodeStarted { .. }) {
             self.interrupts = 0;
         }
     }
 
-    /// What a signal commands.
+    /// The command for a signal.
     pub(super) fn command(&mut self, ask: Ask) -> Command {
         match ask {
             Ask::End => Command::Shutdown,

@@ -1,4 +1,4 @@
-//! `sponde fork`: another session that begins as one did.
+//! `sponde fork`: makes another session that begins like an existing one.
 
 use super::super::args::ForkArgs;
 use super::super::{Context, eprint, print};

@@ -13,10 +13,10 @@ use crate::cli::exit::Exit;
 use crate::error::Failure;
 use crate::kernel::reap::{self, KeptKernel};
 
-/// The narrowest column for questions.
+/// Minimum width of the question column.
 const QUESTION: usize = 20;
 
-/// Prints them, as lines or as JSON.
+/// Prints the sessions, as lines or as JSON.
 pub(super) fn list(args: &SessionListArgs, context: &Context) -> Result<Exit, Failure> {
     let (limit, as_json) = (args.limit, args.json);
     let dir = context.paths.sessions();
@@ -69,7 +69,7 @@ pub(super) fn as_value(found: &Found, all: &[Found]) -> Value {
     })
 }
 
-/// Without the fraction, of which nobody wants to read.
+/// Drops the fraction of a second, which is of no interest.
 fn second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
@@ -128,7 +128,7 @@ fn lines(shown: &[Found], all: &[Found], kept: &[KeptKernel], now: &Zoned) -> St
     text
 }
 
-/// What is to be known before it is resumed.
+/// What a person should know before they resume it.
 fn state(found: &Found, kept: &[KeptKernel]) -> Option<&'static str> {
     if found.open.is_some() {
         Some("[open]")
@@ -141,7 +141,7 @@ fn state(found: &Found, kept: &[KeptKernel]) -> Option<&'static str> {
     }
 }
 
-/// Whether a kernel of the session runs on: it may have ended since the session was left.
+/// Whether a kernel of the session is still running: it may have ended since the session was left.
 fn has_kept_kernel(found: &Found, kept: &[KeptKernel]) -> bool {
     let mut its = found.summary.kernels.iter();
     its.any(|its| {

@@ -1,4 +1,4 @@
-//! `sponde sessions show` and `search`: what is in a session, as text.
+//! `sponde sessions show` and `search`: show the content of a session as text.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ use crate::error::Failure;
 use crate::jupyter::mime::Audience;
 use crate::jupyter::nbformat::{Cell, Notebook, Output};
 
-/// Lines of a cell's output that are shown.
+/// How many lines of a cell's output are shown.
 const LINES: usize = 20;
-/// Places of a session that are shown.
+/// How many matches per session are shown.
 const HITS: usize = 3;
 
 /// Prints one session.
@@ -57,7 +57,7 @@ pub(super) fn show(
     Ok(Exit::Done)
 }
 
-/// Prints the sessions in which all words stand, with the places.
+/// Prints the sessions that contain all words, with the matches.
 pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Result<Exit, Failure> {
     let all = sessions::list(&context.paths.sessions());
     let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
@@ -65,7 +65,7 @@ pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Resu
     let mut values = Vec::new();
     let mut any = false;
     for found in &all {
-        // One that cannot be read is no reason not to look into the others.
+        // An unreadable session does not end the search.
         let Ok(notebook) = kept::read(found, context) else {
             continue;
         };
@@ -122,7 +122,7 @@ pub(super) fn search(words: &[String], as_json: bool, context: &Context) -> Resu
     Ok(if any { Exit::Done } else { Exit::Failed })
 }
 
-/// Where all words stand: if they do, the lines with the first of them, by number of the cell; 0 is the title.
+/// If the session contains all words, the lines with the first word, by cell number; 0 is the title.
 fn hits(found: &Found, notebook: &Notebook, words: &[String]) -> Vec<(usize, String)> {
     let mut missing: Vec<&String> = words.iter().collect();
     let mut hits = Vec::new();
@@ -148,7 +148,7 @@ fn hits(found: &Found, notebook: &Notebook, words: &[String]) -> Vec<(usize, Str
     if missing.is_empty() { hits } else { Vec::new() }
 }
 
-/// Whether a person or the model said it: what only the model is told is nothing that anybody looks for.
+/// Whether a person or the model said it: nobody searches for text that only the model is told.
 fn is_said(cell: &Cell) -> bool {
     cell.kind.as_str() == "code" || !matches!(ours(cell, "role"), "note" | "reading" | "compaction")
 }
@@ -220,7 +220,7 @@ fn cell_text(number: usize, cell: &Cell, colours: bool) -> String {
     }
     let mut text = format!("\n{}\n", paint(style, &filter::plain(&head), colours));
     let source = filter::plain(cell.source.trim_end());
-    // What was said to the model only is there to be looked up, not to be read.
+    // Text for the model only can be looked up, but is not shown here.
     if who == "note" {
         let lines = source.lines().count();
         text.push_str(&paint(

@@ -1,4 +1,4 @@
-//! `/codeapi/exec`: code runs in a container of its own, or in that of its conversation.
+//! `/codeapi/exec`: runs code in a new container, or in the container of its conversation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,13 +22,13 @@ use crate::app::containers::{
     ContainerError, ContainerFile, Containers, MadeFiles, Scratch, Script, ScriptOutcome,
 };
 
-/// How long code may run.
+/// Time limit of code.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Files that come with code.
+/// Maximum files sent along with code.
 const FILES: usize = 500;
-/// Characters of a conversation's name.
+/// Maximum characters of a conversation's name.
 const HINT: usize = 256;
-/// Endings of pictures.
+/// File suffixes of pictures.
 const PICTURES: [&str; 6] = ["png", "jpg", "jpeg", "svg", "gif", "webp"];
 
 /// What is to run.
@@ -53,7 +53,7 @@ struct FileRef {
     name: String,
 }
 
-/// Where it runs.
+/// The container for the code.
 enum Place {
     Scratch(Scratch),
     Conversation { id: String, is_new: bool },
@@ -76,7 +76,7 @@ impl Place {
         let Some(hint) = hint.filter(|hint| !hint.is_empty()) else {
             return Ok(Self::Scratch(containers.scratch("run", KEPT).await?));
         };
-        // People of one LibreChat do not share a conversation by guessing its name.
+        // Users of the same LibreChat must not reach each other's conversations by guessing a name.
         let user = headers.get("user-id").and_then(|it| it.to_str().ok());
         let hint: String = hint.chars().take(HINT).collect();
         let name = format!("{}\0{hint}", user.unwrap_or_default());
@@ -124,7 +124,7 @@ pub(super) async fn exec(
     let mut outcome = containers.run_script(&id, BY, script).await?;
     let mut files = containers.files(&id).await?;
     let saved = before.among(files.clone());
-    // What was displayed as well as saved is one picture.
+    // A picture that was both displayed and saved is returned once.
     if !outcome.pictures.is_empty() && !saved.iter().any(is_picture) {
         let pictures = std::mem::take(&mut outcome.pictures);
         containers.keep_pictures(&id, pictures).await?;
@@ -140,7 +140,7 @@ pub(super) async fn exec(
     Ok(Json(answer(&id, &outcome, &brought, &made, &files, runtime)).into_response())
 }
 
-/// Brings the files that code is to find. Says which, by their paths, and in words what is no longer there.
+/// Copies the files that code needs into the container. Returns their paths, and a text about the missing ones.
 async fn bring(
     containers: &Containers,
     id: &str,
@@ -248,7 +248,7 @@ fn answer(
     answer
 }
 
-/// Code that calls LibreChat's own tools.
+/// Code that calls LibreChat's own tools is not supported.
 pub(super) async fn programmatic() -> Refused {
     let problem = Problem::new(
         StatusCode::NOT_IMPLEMENTED,

@@ -1,4 +1,4 @@
-//! Uploads and downloads: an upload is a container of its own.
+//! Uploads and downloads: each upload has its own container.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::ids::{container_of, file_of, session_of};
 use super::{Answer, KEPT, Refused, no_file};
 use crate::app::containers::ContainerFile;
 
-/// Files of one upload.
+/// Maximum files of one upload.
 const FILES: usize = 200;
 
 /// How much is told of each file.
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     detail: String,
 }
 
-/// Takes the files of a form into a new container. Says its id, and what came of each file.
+/// Stores the files of a form in a new container. Returns its id, and the result for each file.
 async fn take(shared: &Shared, request: Request) -> Result<(String, Taken), Refused> {
     let containers = &shared.codeapi.containers;
     let made = containers.create("upload", Some(KEPT)).await?;
@@ -62,14 +62,14 @@ pub(super) async fn upload(State(shared): State<Arc<Shared>>, request: Request) 
     Ok(Json(json!({
         "message": "success",
         "storage_session_id": session,
-        // As it was called until 2026.
+        // The name of this field until 2026.
         "session_id": session,
         "files": files,
     }))
     .into_response())
 }
 
-/// Takes files, as many as it can.
+/// Takes as many of the files as possible.
 pub(super) async fn upload_batch(State(shared): State<Arc<Shared>>, request: Request) -> Answer {
     let (session, taken) = take(&shared, request).await?;
     let all = taken.len();
@@ -94,7 +94,7 @@ pub(super) async fn upload_batch(State(shared): State<Arc<Shared>>, request: Req
     Ok((status, Json(body)).into_response())
 }
 
-/// The file that is meant.
+/// The requested file.
 async fn found(shared: &Shared, session: &str, file: &str) -> Result<ContainerFile, Refused> {
     let container = container_of(session).ok_or_else(no_file)?;
     let files = shared.codeapi.containers.files(&container).await?;
@@ -112,7 +112,7 @@ pub(super) async fn download(
     Ok(answer(file.place, &file.path, &headers).await?)
 }
 
-/// What is known of a file.
+/// A file's metadata.
 pub(super) async fn object(
     State(shared): State<Arc<Shared>>,
     Path((session, file)): Path<(String, String)>,
@@ -179,7 +179,7 @@ pub(super) async fn remove(
     .into_response())
 }
 
-/// As the object store of the service calls it that LibreChat comes with.
+/// The file's name in the object store of LibreChat's own service.
 fn object_name(session: &str, file: &ContainerFile) -> String {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let ending = name.rfind('.').and_then(|at| name.get(at..));

@@ -1,16 +1,16 @@
-//! Ids as LibreChat takes them, 21 characters of `A-Za-z0-9_-`, and those of containers and their files, which are longer:
-//! the same numbers in other digits.
+//! Translates ids: LibreChat accepts 21 characters of `A-Za-z0-9_-`, and the longer ids of containers and their files
+//! are the same numbers in other digits.
 
 const PREFIX: &str = "cntr_";
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const LENGTH: u32 = 21;
-/// Bits of a random UUID (RFC 9562, version 4) before, between and behind its version and its variant.
+/// The bits of a random UUID (RFC 9562, version 4) before, between and after its version and variant.
 const MIDDLE: u32 = 12;
 const LOW: u32 = 62;
 const VERSION: u128 = 4;
 const VARIANT: u128 = 2;
 
-/// A container's id as LibreChat's.
+/// LibreChat's id for a container.
 pub(super) fn session_of(container: &str) -> String {
     let number = container
         .strip_prefix(PREFIX)
@@ -21,7 +21,7 @@ pub(super) fn session_of(container: &str) -> String {
     written(packed)
 }
 
-/// The container of an id of LibreChat's.
+/// The container for LibreChat's id.
 pub(super) fn container_of(session: &str) -> Option<String> {
     let packed = read(session)?;
     let part = |from: u32, bits: u32| packed >> from & ((1 << bits) - 1);
@@ -33,11 +33,11 @@ pub(super) fn container_of(session: &str) -> Option<String> {
     (packed >> (48 + MIDDLE + LOW) == 0).then(|| format!("{PREFIX}{number:032x}"))
 }
 
-/// A file's id as LibreChat's.
+/// LibreChat's id for a file.
 pub(super) fn file_of(file: &str) -> String {
     let digits = file.rsplit('_').next().unwrap_or_default();
     let number = u128::from_str_radix(digits, 16).unwrap_or_default();
-    // Of its 128 bits 126 find room.
+    // 126 of its 128 bits fit.
     written(number >> 2)
 }
 

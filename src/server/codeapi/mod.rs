@@ -1,5 +1,5 @@
-//! LibreChat's Code API at `/codeapi` (`docs/librechat.md`): code runs as a script, files come and go by ids. What runs and
-//! what is kept is `app::containers`'; here are only LibreChat's shapes.
+//! LibreChat's Code API at `/codeapi` (`docs/librechat.md`): code runs as a script, files are uploaded and downloaded
+//! by id. `app::containers` runs the code and stores the files; this module only translates to LibreChat's format.
 
 mod exec;
 mod files;
@@ -15,9 +15,9 @@ use super::operation::{Add, operation};
 use super::problem::Problem;
 use crate::app::containers::ContainerError;
 
-/// Minutes that files are kept without use: LibreChat sends a file again after 23 hours.
+/// Minutes that files are kept without use: LibreChat uploads a file again after 23 hours.
 const KEPT: u32 = 24 * 60;
-/// Under which others see what these programs do.
+/// The name of these programs, as other clients see it.
 const BY: &str = "librechat";
 
 /// Adds the routes.
@@ -79,7 +79,7 @@ async fn health() -> &'static str {
 /// A [`Problem`] in LibreChat's form.
 pub(super) struct Refused(Problem);
 
-/// What a handler answers.
+/// A handler's result.
 type Answer = Result<Response, Refused>;
 
 impl IntoResponse for Refused {
@@ -100,7 +100,7 @@ impl From<ContainerError> for Refused {
     }
 }
 
-/// A file that is not there, or whose time is over.
+/// The error for a file that does not exist or has expired.
 fn no_file() -> Refused {
     let status = StatusCode::NOT_FOUND;
     let problem = Problem::new(status, "not_found", "File not found");

@@ -1,18 +1,18 @@
-//! What the server keeps for programs that run scripts.
+//! The server's state for programs that run scripts.
 
 use crate::app::SessionSettings;
 use crate::app::containers::{ContainerNames, Containers};
 use crate::app::executor::Executor;
 use crate::app::registry::Registry;
 
-/// Containers at a time: one an upload, and one a run that left files.
+/// Maximum containers at a time: one per upload, and one per run that left files.
 const CONTAINERS: usize = 10_000;
 
-/// The server's part of it.
+/// The state of this API.
 pub(in crate::server) struct CodeApiState {
-    /// The containers, which OpenAI's clients do not see.
+    /// The containers, which OpenAI's clients cannot see.
     pub(in crate::server) containers: Containers,
-    /// Those of conversations, by what the program calls them.
+    /// The containers of conversations, by the program's name for them.
     pub(super) conversations: ContainerNames,
 }
 

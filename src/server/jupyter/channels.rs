@@ -1,7 +1,7 @@
-//! A kernel's messages by websocket, in JSON or the binary protocol, as the client offers.
+//! A kernel's messages over a websocket, in JSON or the binary protocol, as the client offers.
 //!
-//! The connection ends with the client or the kernel. A client that takes no byte for 30 s is cut, as everywhere
-//! (`server::listen`); one that sends nothing is not, for programs listen only while their code runs.
+//! The connection ends with the client or the kernel. A client that accepts no byte for 30 s is cut, as everywhere
+//! (`server::listen`). A client that sends nothing is not, because programs only listen while their code runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use super::{Answer, kernels};
 use crate::kernel::{Dialect, Frame, HubClient, HubSender};
 use crate::task;
 
-/// So that what lies between does not take a quiet connection for a dead one.
+/// Keeps intermediaries from closing a quiet connection.
 const PING: Duration = Duration::from_secs(30);
-/// Characters of a client's session.
+/// Maximum characters of a client's session.
 const SESSION: usize = 256;
 
-/// Who connects.
+/// The query of a connecting client.
 #[derive(Debug, Deserialize)]
 pub(super) struct Connecting {
-    /// One that comes again under the same name gets what it missed.
+    /// A client that reconnects with the same name gets the messages that it missed.
     session_id: Option<String>,
 }
 
@@ -92,7 +92,7 @@ async fn outward(
                 let Some(queued) = queued else {
                     return sink.close().await;
                 };
-                // Our own link has read it as JSON.
+                // Our own connection has already parsed it as JSON.
                 let Some(frame) = dialect.encode(queued.channel, &queued.message) else {
                     continue;
                 };

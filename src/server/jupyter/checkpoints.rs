@@ -1,4 +1,4 @@
-//! Checkpoints of files: one a file, beside it, where jupyter_server keeps them too.
+//! Checkpoints of files: one per file, next to it, in the same folder as in jupyter_server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::Answer;
 use super::status::time;
 use crate::kernel::folder;
 
-/// Where they are kept.
+/// The folder of checkpoints.
 const FOLDER: &str = ".ipynb_checkpoints";
-/// The name of the only one.
+/// The id of the only checkpoint.
 const ID: &str = "checkpoint";
 
-/// What is wanted of the checkpoints of the file at `place`; `id` names one.
+/// Handles a request about the checkpoints of the file at `place`; `id` names one.
 pub(super) async fn any(method: &Method, place: PathBuf, id: Option<&str>) -> Answer {
     let kept = kept(&place).ok_or_else(|| Problem::not_found("there is no such file"))?;
     if id.is_some_and(|id| id != ID) {

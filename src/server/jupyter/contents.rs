@@ -1,7 +1,7 @@
-//! Files of the server's directory, as far as front ends need them to open, save and name notebooks. Confined as in
-//! `server::files`: no path leads up, no link is followed, and what is hidden is not there.
+//! Files of the server's directory, as far as front ends need them to open, save and name notebooks. Confined like
+//! `server::files`: no path leads up, no link is followed, and hidden files do not exist.
 //!
-//! The notebook of a session that runs is written by the session alone: saving over it is refused.
+//! Only the session itself writes the notebook of a running session: saving over it is rejected.
 
 use std::io::{self, Write as _};
 use std::path::{Path as FilePath, PathBuf};
@@ -25,12 +25,12 @@ use super::listing::{self, Asked};
 use super::{Answer, LARGEST_BODY, body, checkpoints, notebooks};
 use crate::kernel::folder::{self, Folder};
 
-/// Names that are tried for a new file.
+/// How many names are tried for a new file.
 const NAMES: usize = 1000;
 /// A notebook without cells.
 const EMPTY: &str = r#"{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}"#;
 
-/// What makes, saves or renames a file.
+/// A request that creates, saves or renames a file.
 #[derive(Debug, Default, Deserialize)]
 struct Sent {
     #[serde(rename = "type")]
@@ -40,11 +40,11 @@ struct Sent {
     ext: Option<String>,
     copy_from: Option<String>,
     path: Option<String>,
-    /// A large file comes in pieces: 1, 2, .. and -1 for the last.
+    /// A large file comes in chunks: 1, 2, .. and -1 for the last.
     chunk: Option<i64>,
 }
 
-/// Where `path` is.
+/// The full path of `path`.
 pub(super) fn place(shared: &Shared, path: &str) -> Result<PathBuf, Problem> {
     let relative = files::relative(path)
         .ok_or_else(|| Problem::forbidden(format!("`{path}` is not in the server's directory")))?;
@@ -64,12 +64,12 @@ pub(super) async fn get_root(
     get(&shared, String::new(), asked).await
 }
 
-/// A new file in it.
+/// Creates a file in it.
 pub(super) async fn create_in_root(State(shared): State<Arc<Shared>>, bytes: Bytes) -> Answer {
     create(&shared, "", body(&bytes)?).await
 }
 
-/// Whatever is wanted of a path: only its end says whether checkpoints are meant.
+/// Handles any request for a path: only its suffix shows whether it is about checkpoints.
 pub(super) async fn any(
     State(shared): State<Arc<Shared>>,
     Path(path): Path<String>,
@@ -108,7 +108,7 @@ pub(super) async fn any(
     }
 }
 
-/// The file whose checkpoints a path names, and which one.
+/// The file for a checkpoint's path, and the checkpoint's id.
 fn checkpoint_of(path: &str) -> Option<(&str, Option<&str>)> {
     if let Some(file) = path.strip_suffix("/checkpoints") {
         return Some((file, None));
@@ -123,7 +123,7 @@ async fn get(shared: &Shared, path: String, asked: Asked) -> Answer {
     Ok(axum::Json(model).into_response())
 }
 
-/// Saves a file, whole or not at all unless it comes in pieces.
+/// Saves a file, atomically unless it comes in chunks.
 async fn save(shared: &Shared, path: String, sent: Sent) -> Answer {
     let place = place(shared, &path)?;
     check_is_free(shared, &place)?;
@@ -166,7 +166,7 @@ fn content_of(
     }
 }
 
-/// The next piece of a file that is there.
+/// Appends a chunk to an existing file.
 fn append(to: &FilePath, piece: &[u8]) -> io::Result<()> {
     folder::open_file(to)?;
     let folder = Folder::of(to)?;
@@ -177,14 +177,14 @@ fn append(to: &FilePath, piece: &[u8]) -> io::Result<()> {
     options.open(folder.file())?.write_all(piece)
 }
 
-/// What a new file has in it.
+/// The initial content of a new file.
 enum Content {
     Directory,
     Text(&'static str),
     CopyOf(PathBuf),
 }
 
-/// A new file or directory, with a name that is free, or a copy of another one.
+/// Creates a file or directory with an unused name, or copies an existing one.
 async fn create(shared: &Shared, directory: &str, sent: Sent) -> Answer {
     let (stem, extension, content) = match (&sent.copy_from, sent.kind.as_deref()) {
         (Some(from), _) => {
@@ -278,7 +278,7 @@ async fn remove(shared: &Shared, path: &str) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// A file's bytes, as they are.
+/// A file's unchanged bytes.
 pub(super) async fn download(
     State(shared): State<Arc<Shared>>,
     Path(path): Path<String>,
@@ -288,7 +288,7 @@ pub(super) async fn download(
     Ok(files::answer(place, &path, &headers).await?)
 }
 
-/// What a client gets that changed something.
+/// The answer to a client that changed something.
 async fn saved(status: StatusCode, place: PathBuf, path: String) -> Answer {
     let at = format!("/jupyter/api/contents/{path}");
     let asked = Asked::without_content();
@@ -300,7 +300,7 @@ async fn saved(status: StatusCode, place: PathBuf, path: String) -> Answer {
     Ok(response)
 }
 
-/// A session that runs writes its notebook, and takes what others change in it when it begins.
+/// Rejects the notebook of a running session, which writes it itself and reads changes by others when it starts.
 fn check_is_free(shared: &Shared, place: &FilePath) -> Result<(), Problem> {
     let live = shared.registry.list();
     let Some(session) = live.iter().find(|it| it.notebook == place) else {
@@ -314,7 +314,7 @@ fn check_is_free(shared: &Shared, place: &FilePath) -> Result<(), Problem> {
     .hint("code that you run in it is in the session's notebook anyway; save a copy under another name"))
 }
 
-/// Does what waits for a disk elsewhere.
+/// Runs blocking disk access on another thread.
 async fn read<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,4 +1,4 @@
-//! Kernels: listed, started, interrupted, restarted, ended.
+//! Lists, starts, interrupts, restarts and ends kernels.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use super::status::time;
 use super::{Answer, body, contents};
 use crate::app::registry::SharedKernel;
 
-/// What starts a kernel. `env` is not taken: the environment is the server's.
+/// A request to start a kernel. `env` is not accepted: the environment is the server's.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Wanted {
     pub(super) name: Option<String>,
-    /// A notebook or directory: there it works.
+    /// The kernel works in this directory, or in this notebook's.
     pub(super) path: Option<String>,
 }
 
-/// All that run.
+/// All running kernels.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let kernels = shared.kernels.list().await;
     let models: Vec<KernelModel> = kernels.iter().map(|it| model(it)).collect();
     Ok(axum::Json(models).into_response())
 }
 
-/// Starts one that belongs to no session.
+/// Starts a kernel without a session.
 pub(super) async fn start(State(shared): State<Arc<Shared>>, bytes: Bytes) -> Answer {
     let kernel = begin(&shared, body(&bytes)?).await?;
     let at = format!("/jupyter/api/kernels/{}", kernel.id);
@@ -41,7 +41,7 @@ pub(super) async fn start(State(shared): State<Arc<Shared>>, bytes: Bytes) -> An
     Ok((StatusCode::CREATED, [(LOCATION, at)], answer).into_response())
 }
 
-/// Starts what is wanted, where it is wanted.
+/// Starts the requested kernel in the requested directory.
 pub(super) async fn begin(shared: &Shared, wanted: Wanted) -> Result<Arc<SharedKernel>, Problem> {
     let Wanted { name, path } = wanted;
     let name = name.filter(|it| !it.is_empty());
@@ -57,11 +57,11 @@ pub(super) async fn begin(shared: &Shared, wanted: Wanted) -> Result<Arc<SharedK
     Ok(started?)
 }
 
-/// Where a kernel works for the notebook or directory at `path`.
+/// The directory of a kernel for the notebook or directory at `path`.
 fn directory(shared: &Shared, path: &str) -> Result<PathBuf, Problem> {
     let place = contents::place(shared, path)?;
     let mut at = place.as_path();
-    // What is not there yet lies in a directory that is. Links are followed nowhere else either.
+    // A missing path belongs to its nearest existing parent. Links are not followed, as everywhere.
     while !at.is_dir() {
         match at.parent() {
             Some(parent) if parent.starts_with(&shared.root) => at = parent,
@@ -77,13 +77,13 @@ fn directory(shared: &Shared, path: &str) -> Result<PathBuf, Problem> {
     }
 }
 
-/// One of them.
+/// One kernel.
 pub(super) async fn get(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let kernel = find(&shared, &id).await?;
     Ok(axum::Json(model(&kernel)).into_response())
 }
 
-/// Ends one. That of a session ends with the session.
+/// Ends a kernel. A session's kernel ends with its session.
 pub(super) async fn end(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     finish(&shared, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -104,7 +104,7 @@ pub(super) async fn finish(shared: &Shared, id: &str) -> Result<(), Problem> {
     )
 }
 
-/// Interrupts what runs.
+/// Interrupts the running code.
 pub(super) async fn interrupt(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     find(&shared, &id).await?.interrupt().await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -133,7 +133,7 @@ pub(super) struct KernelModel {
     connections: usize,
 }
 
-/// A kernel as clients see it.
+/// The description of a kernel for clients.
 pub(super) fn model(kernel: &SharedKernel) -> KernelModel {
     let activity = kernel.activity();
     KernelModel {

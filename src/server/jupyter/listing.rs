@@ -1,4 +1,4 @@
-//! What a client is told about a file: Jupyter's contents model.
+//! The description of a file for clients: Jupyter's contents model.
 
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
@@ -18,12 +18,12 @@ use super::notebooks;
 use super::status::time;
 use crate::kernel::folder;
 
-/// Bytes of a file that is sent within JSON.
+/// Maximum bytes of a file that is sent within JSON.
 const CONTENT: u64 = 64 << 20;
-/// Entries of a directory.
+/// Maximum entries of a directory.
 const ENTRIES: usize = 10_000;
 
-/// What a client wants to know.
+/// The details that a client asks for.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Asked {
     content: Option<u8>,
@@ -42,7 +42,7 @@ impl Asked {
     }
 }
 
-/// The file or directory `path` at `place`.
+/// The model of the file or directory `path` at `place`.
 pub(super) fn model(place: &Path, path: &str, asked: &Asked) -> Result<ContentsModel, Problem> {
     let wants_content = asked.content != Some(0);
     let is_directory = folder::open(place).is_ok();
@@ -129,7 +129,7 @@ fn read(file: &mut File, length: u64) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// Hidden ones are not shown, nor links, which are not followed.
+/// Omits hidden entries, and links, which are not followed.
 fn entries(place: &Path, path: &str) -> io::Result<Vec<ContentsModel>> {
     let mut entries = Vec::new();
     for entry in folder::list(place)?.take(ENTRIES) {
@@ -174,11 +174,11 @@ pub(super) struct ContentsModel {
     hash_algorithm: Option<&'static str>,
 }
 
-/// All but the content.
+/// Everything except the content.
 fn described(path: &str, metadata: &Metadata, kind: &'static str) -> ContentsModel {
     let name = path.rsplit('/').next().unwrap_or(path);
     let modified = metadata.modified().ok().and_then(time);
-    // Of when a file was made file systems know less.
+    // Not every file system stores when a file was created.
     let created = metadata.created().ok().and_then(time);
     let created = created.or_else(|| modified.clone());
     let mime = (kind == "file").then(|| download::mime_of(name));

@@ -1,10 +1,10 @@
-//! Jupyter's REST and websocket below `/jupyter`, for front ends and programs that speak it (`docs/jupyter.md`).
+//! Jupyter's REST API and websocket below `/jupyter`, for front ends and programs that use them (`docs/jupyter.md`).
 //!
-//! - [`kernels`], [`channels`]: kernels of their own, and those of the sessions that run here.
-//! - [`specs`], [`sessions`], [`contents`], [`status`]: what clients ask beside that, as far as they need it.
+//! - [`kernels`], [`channels`]: kernels without a session, and those of the sessions that run here.
+//! - [`specs`], [`sessions`], [`contents`], [`status`]: the other requests that clients need.
 //!
-//! The source for each field and status is jupyter_server 2: what clients were written for. Access is that of all other
-//! routes. What runs in which kernel, and who gets which message, is `app::registry` and `kernel::Hub`.
+//! Fields and statuses follow jupyter_server 2, for which clients were written. Access is the same as for all other
+//! routes. `app::registry` and `kernel::Hub` decide what runs in which kernel, and who gets which message.
 
 mod channels;
 mod checkpoints;
@@ -37,7 +37,7 @@ use super::operation::{Add, operation};
 use super::problem::Problem;
 use crate::app::registry::StartError;
 
-/// Bytes of a body with a notebook or a file in it.
+/// Maximum bytes of a body with a notebook or a file.
 const LARGEST_BODY: usize = 128 << 20;
 
 /// What is answered of a path in contents, by what is asked of it.
@@ -190,12 +190,12 @@ fn of_kernels(add: &mut Add<'_>) {
     );
 }
 
-/// Whether a path is one of these.
+/// Whether a path is below `/jupyter`.
 pub(super) fn is_at(path: &str) -> bool {
     path.starts_with("/jupyter/")
 }
 
-/// The token in the query, where Jupyter's clients have it.
+/// The token in the query, where Jupyter's clients send it.
 pub(super) fn token_of(uri: &Uri) -> Option<String> {
     #[derive(Deserialize)]
     struct Given {
@@ -208,10 +208,10 @@ pub(super) fn token_of(uri: &Uri) -> Option<String> {
     given.token
 }
 
-/// A [`Problem`] in Jupyter's form.
+/// A [`Problem`] in Jupyter's format.
 pub(super) struct Refused(Problem);
 
-/// What a handler answers.
+/// A handler's result.
 type Answer = Result<Response, Refused>;
 
 impl IntoResponse for Refused {
@@ -236,13 +236,13 @@ impl From<StartError> for Problem {
     }
 }
 
-/// Whole after every change.
+/// Consistent after every change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A body that may be missing. Whether it says that it is JSON does not matter: no route here can be used without a token
-/// or, with a cookie, from another page.
+/// Parses a body that may be missing. Its content type does not matter: no route here can be used without a token, or
+/// from another page with a cookie.
 fn body<T: Default + for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -1,11 +1,12 @@
-//! Notebooks between the file and Jupyter's clients: those have text whole, the file has it in lines.
+//! Converts notebooks between the file format, which stores text as lines, and Jupyter's clients, which use whole
+//! strings.
 
 use serde_json::{Map, Value};
 
 use super::super::problem::Problem;
 use crate::jupyter::nbformat::{Notebook, random_cell_id};
 
-/// A notebook as a client gets it.
+/// A notebook for a client.
 pub(in crate::server) fn for_client(bytes: &[u8]) -> Result<Value, Problem> {
     let unreadable = |why: String| {
         Problem::bad_request(format!("this notebook cannot be read: {why}"))
@@ -28,11 +29,11 @@ pub(in crate::server) fn for_client(bytes: &[u8]) -> Result<Value, Problem> {
     Ok(notebook)
 }
 
-/// The file for a notebook that a client sent.
+/// The file for a client's notebook.
 pub(super) fn for_file(mut notebook: Value) -> Result<Vec<u8>, Problem> {
     let unreadable = |why: String| Problem::bad_request(format!("this is no notebook: {why}"));
     each_cell(&mut notebook, |cell| {
-        // Whether a person trusts outputs is no property of a file that others can write.
+        // Trust in outputs is not stored in a file that others can write.
         if let Some(Value::Object(metadata)) = cell.get_mut("metadata") {
             metadata.remove("trusted");
         }
@@ -51,7 +52,7 @@ fn each_cell(notebook: &mut Value, mut change: impl FnMut(&mut Map<String, Value
     }
 }
 
-/// JSON stays as it is; other types are text.
+/// JSON stays unchanged; other types are text.
 fn each_type(bundle: &mut Value) {
     if let Value::Object(bundle) = bundle {
         for (mime, data) in bundle {
@@ -62,7 +63,7 @@ fn each_type(bundle: &mut Value) {
     }
 }
 
-/// Lines become one text.
+/// Joins lines into one text.
 fn whole(text: Option<&mut Value>) {
     if let Some(text) = text
         && let Value::Array(lines) = &*text

@@ -1,4 +1,4 @@
-//! Jupyter's sessions: which notebook uses which kernel. Each session of Sponde is one of them.
+//! Jupyter's sessions: which notebook uses which kernel. Each Sponde session is also one of them.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::state::Entry;
 use super::{Answer, body, kernels, lock};
 use crate::app::registry::SharedKernel;
 
-/// Sessions that are remembered.
+/// How many sessions are remembered.
 const SESSIONS: usize = 1000;
 
-/// What makes or changes one.
+/// A request to create or change a session.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Wanted {
     path: Option<String>,
@@ -38,7 +38,7 @@ struct WantedKernel {
     name: Option<String>,
 }
 
-/// All whose kernel runs.
+/// All sessions with a running kernel.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let kernels = shared.kernels.list().await;
     let known: Vec<(String, Entry)> = {
@@ -52,7 +52,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
         .iter()
         .filter_map(|(id, entry)| Some(model(id, entry, of(entry)?)))
         .collect();
-    // A session of ours is there whether a front end has its notebook open or not.
+    // A Sponde session is listed whether or not a front end has its notebook open.
     let own = kernels
         .iter()
         .filter_map(|it| Some((it, own(&shared, it)?)));
@@ -64,7 +64,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     Ok(axum::Json(models).into_response())
 }
 
-/// A kernel for a notebook: the one that it has already, or that is named, or a new one.
+/// The kernel for a notebook: the one that it already has, the named one, or a new one.
 pub(super) async fn create(State(shared): State<Arc<Shared>>, bytes: Bytes) -> Answer {
     let wanted: Wanted = body(&bytes)?;
     let path = wanted.path.unwrap_or_default();
@@ -127,7 +127,7 @@ async fn of_path(shared: &Shared, path: &str) -> Option<(String, Entry, Arc<Shar
     })
 }
 
-/// One of them.
+/// One session.
 pub(super) async fn get(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let (entry, kernel) = find(&shared, &id).await?;
     Ok(axum::Json(model(&id, &entry, &kernel)).into_response())
@@ -145,7 +145,7 @@ async fn find(shared: &Shared, id: &str) -> Result<(Entry, Arc<SharedKernel>), P
     Ok((entry, kernel))
 }
 
-/// Renames it, or gives it another kernel.
+/// Renames a session, or gives it another kernel.
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -167,7 +167,7 @@ pub(super) async fn change(
             };
             kernels::begin(&shared, wanted).await?
         };
-        // One that a front end had for this notebook alone; that of a session goes on with it.
+        // Ends the front end's own kernel for this notebook; a Sponde session's kernel keeps running.
         if before.id != kernel.id {
             shared.kernels.end(&before.id).await;
         }
@@ -177,7 +177,7 @@ pub(super) async fn change(
     Ok(axum::Json(model(&id, &entry, &kernel)).into_response())
 }
 
-/// Ends it, and its kernel unless that belongs to a session of ours.
+/// Ends a session, and its kernel unless that belongs to a Sponde session.
 pub(super) async fn end(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let (_, kernel) = find(&shared, &id).await?;
     let was_known = lock(&shared.jupyter.sessions).remove(&id).is_some();
@@ -187,14 +187,14 @@ pub(super) async fn end(State(shared): State<Arc<Shared>>, Path(id): Path<String
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// A session of ours, as a front end would have made it for its notebook.
+/// A Sponde session, in the form that a front end would have created for its notebook.
 fn own(shared: &Shared, kernel: &SharedKernel) -> Option<Entry> {
     let session = kernel.session()?;
     let is_main = session.kernels.first().map(|it| &it.kernel) == Some(&kernel.name);
     let below = session.notebook.strip_prefix(&shared.root);
     let path = match below {
         Ok(path) => path.to_string_lossy().into_owned(),
-        // It is kept elsewhere, and cannot be opened by this path.
+        // Its notebook is stored elsewhere, and cannot be opened with this path.
         Err(_) => format!("{}.ipynb", session.id),
     };
     let name = FilePath::new(&path).file_name();

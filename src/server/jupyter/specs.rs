@@ -1,4 +1,4 @@
-//! Kernelspecs: which kernels can be started, and what they look like.
+//! Kernelspecs: the kernels that can be started, and their logos.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::Answer;
 use crate::jupyter::kernelspec::InterruptMode;
 use crate::kernel::KernelSource;
 
-/// Logos that clients ask for, by their names in `resources`.
+/// Logos that clients request, by their names in `resources`.
 const LOGOS: [(&str, &str); 3] = [
     ("logo-32x32", "logo-32x32.png"),
     ("logo-64x64", "logo-64x64.png"),
     ("logo-svg", "logo-svg.svg"),
 ];
-/// Bytes of a logo.
+/// Maximum bytes of a logo.
 const LOGO: u64 = 1 << 20;
 
-/// All of them.
+/// All kernelspecs.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let sources = shared.kernels.sources().await?;
     let usual = sources.first().map(|it| it.name.clone());
@@ -43,13 +43,13 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     Ok(axum::Json(answer).into_response())
 }
 
-/// One of them.
+/// One kernelspec.
 pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> Answer {
     let source = find(&shared, &name).await?;
     Ok(axum::Json(model(&source)).into_response())
 }
 
-/// A logo. Nothing else of a kernelspec's directory is given away: its scripts would run in the front end's page.
+/// A logo. No other file of a kernelspec's directory is served: its scripts would run in the front end's page.
 pub(super) async fn logo(
     State(shared): State<Arc<Shared>>,
     Path((name, file)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! What the server keeps for Jupyter's clients.
+//! The server's state for Jupyter's clients.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-/// Websockets at a time.
+/// Maximum websockets at a time.
 const SOCKETS: usize = 256;
 
-/// What the server keeps for Jupyter's clients.
+/// The server's state for Jupyter's clients.
 pub(in crate::server) struct JupyterState {
     pub(super) sockets: Arc<Semaphore>,
     /// Notebooks that use a kernel, by id.
@@ -28,7 +28,7 @@ impl Default for JupyterState {
     }
 }
 
-/// A front end's notebook and the kernel that it uses.
+/// A front end's notebook and its kernel.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) path: String,

@@ -1,4 +1,4 @@
-//! What clients ask about the server itself, and settings that front ends keep on it.
+//! Requests about the server itself, and settings that front ends store on it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,11 +17,11 @@ use super::super::problem::Problem;
 use super::super::state::Shared;
 use super::{Answer, Refused, body, lock};
 
-/// The version of Jupyter Server whose API this is.
+/// The version of Jupyter Server whose API this implements.
 const API: &str = "2.21.0";
-/// Sections of settings, and bytes of each.
+/// Maximum number of settings sections.
 const SECTIONS: usize = 100;
-/// See [`SECTIONS`].
+/// Maximum bytes of each; see [`SECTIONS`].
 const SECTION: usize = 1 << 20;
 
 /// What `/api` says.
@@ -33,7 +33,7 @@ pub(super) struct Version {
     sponde: &'static str,
 }
 
-/// Whose API this is.
+/// The version of this API.
 pub(super) async fn version() -> Json<Version> {
     Json(Version {
         version: API,
@@ -50,7 +50,7 @@ pub(super) struct Status {
     kernels: usize,
 }
 
-/// How much runs.
+/// How many kernels and connections are active.
 pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Json<Status> {
     let kernels = shared.kernels.list().await;
     let activities = kernels.iter().map(|it| it.activity());
@@ -65,7 +65,7 @@ pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Json<Status> {
     })
 }
 
-/// Which permissions a client asks about.
+/// The permissions that a client asks about.
 #[derive(Deserialize)]
 pub(super) struct Asked {
     permissions: Option<String>,
@@ -88,7 +88,7 @@ struct Identity {
     color: Option<String>,
 }
 
-/// Whose server this is: everybody with the token is its person.
+/// The user: everyone with the token is the server's person.
 pub(super) async fn me(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<Asked>,
@@ -131,7 +131,7 @@ pub(super) async fn set_config(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Changes some of it: what is null is removed, objects are merged.
+/// Changes parts of it: null values are removed, objects are merged.
 pub(super) async fn change_config(
     State(shared): State<Arc<Shared>>,
     Path(section): Path<String>,
@@ -174,7 +174,7 @@ fn merge(into: &mut Map<String, Value>, changes: Map<String, Value>) {
     }
 }
 
-/// As Jupyter writes times: its clients read six digits behind the second, no more and no less.
+/// A time in Jupyter's format: its clients require exactly six decimal places of the second.
 pub(super) fn time(at: SystemTime) -> Option<String> {
     let at = jiff::Timestamp::try_from(at).ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())

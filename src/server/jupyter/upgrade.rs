@@ -1,7 +1,7 @@
-//! The handshake of a websocket (RFC 6455, section 4.2), on the connection that the server has already.
+//! The websocket handshake (RFC 6455, section 4.2) on an existing connection of the server.
 //!
-//! By hand rather than by axum's `ws`: that brings a second version of the library that gateways are reached with. Host,
-//! origin and token were checked before, as of every request.
+//! Written by hand instead of using axum's `ws`, which would add a second version of the library that connects to
+//! gateways. Host, origin and token have already been checked, as for every request.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::super::problem::Problem;
 use crate::kernel::Dialect;
 
-/// Bytes of a message from a client: as the proxy's sockets.
+/// Maximum bytes of a client's message, the same as for the proxy's sockets.
 const MESSAGE: usize = 80 << 20;
 /// How long the answer may take to reach the client.
 const UPGRADED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A client that wants a websocket.
+/// A client's request for a websocket.
 pub(super) struct Upgrade {
     on: OnUpgrade,
     accept: String,
-    /// What will be spoken on it.
+    /// The protocol that will be used on it.
     pub(super) dialect: Dialect,
 }
 
@@ -67,7 +67,7 @@ impl Upgrade {
         })
     }
 
-    /// The answer, and the websocket that follows it.
+    /// The answer, and a future with the websocket that follows it.
     pub(super) fn accept(self) -> (Response, impl Future<Output = Option<Socket>> + Send) {
         let Self {
             on,
@@ -97,7 +97,7 @@ impl Upgrade {
     }
 }
 
-/// Whether a header's list has `wanted`.
+/// Whether a header's list contains `wanted`.
 fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     headers
         .get_all(name)

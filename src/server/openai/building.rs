@@ -1,4 +1,4 @@
-//! A response while it is made: its output items, and the events that tell of them, in OpenAI's order and numbered.
+//! Builds a response: its output items, and the events about them, numbered and in OpenAI's order.
 
 use serde_json::{Map, Value, json};
 
@@ -9,12 +9,12 @@ use crate::app::containers::ContainerFile;
 use crate::app::executor::ShownOutput;
 use crate::session::CellStatus;
 
-/// A response that is being made.
+/// A response that is being built.
 pub(super) struct Building {
-    /// What does not change: the request's fields and the id.
+    /// The constant part: the request's fields and the id.
     head: Map<String, Value>,
     container: String,
-    /// Whether outputs of code are told.
+    /// Whether to include outputs of code.
     shows_outputs: bool,
     output: Vec<Item>,
     events: Vec<Value>,
@@ -38,7 +38,7 @@ enum Item {
     },
 }
 
-/// How far code is.
+/// The stage of a code call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Written,
@@ -73,7 +73,7 @@ impl Building {
         std::mem::take(&mut self.events)
     }
 
-    /// All that was said, without what code put out.
+    /// All text of the answer, without outputs of code.
     pub(super) fn text(&self) -> String {
         let words = self.output.iter().filter_map(|item| match item {
             Item::Words { text, .. } => Some(text.as_str()),
@@ -89,7 +89,7 @@ impl Building {
         }
     }
 
-    /// More words.
+    /// Adds text.
     pub(super) fn words(&mut self, delta: &str) {
         if delta.is_empty() {
             return;
@@ -138,7 +138,7 @@ impl Building {
         );
     }
 
-    /// The words so far are a message; `made` is cited in it.
+    /// Ends the current text as a message; it cites the files in `made`.
     fn close_words(&mut self, made: &[ContainerFile], ends_as: &'static str) {
         let index = self.output.len().saturating_sub(1);
         let Some(Item::Words {
@@ -180,7 +180,7 @@ impl Building {
         self.item_done(index);
     }
 
-    /// More code of `cell`.
+    /// Adds code of `cell`.
     pub(super) fn code_delta(&mut self, cell: &str, delta: &str) {
         let index = match self.code_of(cell) {
             Some(index) => index,
@@ -228,7 +228,7 @@ impl Building {
         index
     }
 
-    /// All code of `cell`.
+    /// The complete code of `cell`.
     pub(super) fn code(&mut self, cell: &str, source: &str) {
         let index = self.code_of(cell).unwrap_or_else(|| {
             self.code_delta(cell, source);
@@ -266,7 +266,7 @@ impl Building {
     }
 
     pub(super) fn code_ended(&mut self, cell: &str, status: CellStatus, shown: &[ShownOutput]) {
-        // Code that raises has run to its end: what it raised is in its logs.
+        // Code that raised an exception ran to completion: the exception is in its logs.
         let ended = match status {
             CellStatus::Ok | CellStatus::Error => "completed",
             CellStatus::Interrupted | CellStatus::TimedOut => "incomplete",
@@ -303,7 +303,7 @@ impl Building {
         self.item_done(index);
     }
 
-    /// The reply broke off: what came of it so far stays as a part.
+    /// The reply broke off: its text and code so far stay as incomplete items.
     pub(super) fn again(&mut self) {
         self.close_words(&[], "incomplete");
         for index in 0..self.output.len() {
@@ -317,7 +317,7 @@ impl Building {
         }
     }
 
-    /// The end; `made` is what code made. Returns the whole response.
+    /// Finishes; `made` are the files that code made. Returns the whole response.
     pub(super) fn finish(&mut self, end: &End, made: &[ContainerFile], spent: Totals) -> Value {
         for index in 0..self.output.len() {
             let ended = if *end == End::Completed {
@@ -360,7 +360,7 @@ impl Building {
         response
     }
 
-    /// Who answers is known now.
+    /// Sets the model that answers.
     pub(super) fn answers(&mut self, model: &str) {
         self.head.insert("model".to_owned(), model.into());
     }

@@ -1,5 +1,5 @@
-//! `/v1/chat/completions`: a session behind a chat. A chat with a name goes on in its session, where only what the user
-//! says last is asked; without one each request is asked as a whole in a session of its own, which ends with it.
+//! `/v1/chat/completions`: a session behind a chat. A named chat continues its session, which is only asked the user's
+//! last message. Without a name, each request is asked in full in a new session, which ends with it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::app::containers::{ContainerError, MINUTES};
 use crate::app::executor::ShownOutput;
 use crate::task;
 
-/// The header that names a chat.
+/// The header with the chat's name.
 const SESSION: &str = "x-sponde-session";
-/// Characters of a chat's name.
+/// Maximum characters of a chat's name.
 const NAME: usize = 200;
-/// Minutes that a chat with a name is kept without use: a day.
+/// Minutes that a named chat is kept without use: a day.
 const KEPT: u32 = 24 * 60;
 
-/// What a program wants.
+/// A parsed request.
 struct Wanted {
     model: Option<String>,
     input: Input,
     streams: bool,
     tells_usage: bool,
-    /// Its session, if it goes on.
+    /// The name of its chat, if it has one.
     name: Option<String>,
 }
 
@@ -183,7 +183,7 @@ struct Chat {
 }
 
 impl Chat {
-    /// The next words, pictures among them as Markdown; `None` at the end.
+    /// The next text, with pictures as Markdown; `None` at the end.
     async fn words(&mut self) -> Option<String> {
         loop {
             match self.asking.next().await? {
@@ -201,7 +201,7 @@ impl Chat {
                         return Some(words);
                     }
                 }
-                // What was said before code is a paragraph of its own.
+                // The text before code is a separate paragraph.
                 Step::Started { .. } => return Some("\n\n".to_owned()),
                 Step::Code { .. } | Step::CodeDelta { .. } | Step::Again => {}
             }

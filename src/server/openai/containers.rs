@@ -1,4 +1,4 @@
-//! `/v1/containers` and the files in them.
+//! `/v1/containers` and their files.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ enum Expiry {
     Usual,
 }
 
-/// Creates one.
+/// Creates a container.
 pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
     Body(wanted): Body<Create>,
@@ -80,7 +80,7 @@ pub(super) async fn create(
     Ok(Json(object(&container)).into_response())
 }
 
-/// What code is to reach: less than the server permits, and never more.
+/// The network for code: whatever the server permits or less, never more.
 pub(super) fn reach_of(policy: Option<&Value>) -> Result<Reach, Refused> {
     let Some(policy) = policy.filter(|it| !it.is_null()) else {
         return Ok(Reach::Permitted);
@@ -97,7 +97,7 @@ pub(super) fn reach_of(policy: Option<&Value>) -> Result<Reach, Refused> {
     }
 }
 
-/// All of them.
+/// All containers.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Query(wanted): Query<Wanted>,
@@ -106,20 +106,20 @@ pub(super) async fn list(
     Ok(Json(page(all.iter().map(object).collect(), &wanted)?).into_response())
 }
 
-/// One.
+/// One container.
 pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let container = shared.openai.containers.get(&id).await?;
     Ok(Json(object(&container)).into_response())
 }
 
-/// Deletes one.
+/// Deletes a container.
 pub(super) async fn delete(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     shared.openai.containers.delete(&id).await?;
     let deleted = json!({ "id": id, "object": "container.deleted", "deleted": true });
     Ok(Json(deleted).into_response())
 }
 
-/// Files of one, latest first.
+/// The files of a container, latest first.
 pub(super) async fn files(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -136,7 +136,7 @@ pub(super) async fn upload(
     Path(id): Path<String>,
     request: Request,
 ) -> Answer {
-    // Before its bytes are read.
+    // Checked before its bytes are read.
     shared.openai.containers.get(&id).await?;
     let containers = &shared.openai.containers;
     let mut files = write_form_files(containers, &id, request, Names::Bare, 1).await?;
@@ -147,7 +147,7 @@ pub(super) async fn upload(
     Ok(Json(file_object(&file?)).into_response())
 }
 
-/// What is known of a file.
+/// A file's metadata.
 pub(super) async fn file(
     State(shared): State<Arc<Shared>>,
     Path((id, file)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! A question to the agent of a container's session, and what comes of it, as both APIs need it.
+//! Asks the agent of a container's session, and follows the answer, for both APIs.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use crate::app::executor::{
 };
 use crate::session::CellStatus;
 
-/// Code that shows a picture to the model may take so long.
+/// How long the code that shows a picture to the model may take.
 const SHOWN_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
-/// Pictures of a turn that become files.
+/// Maximum pictures of a turn that become files.
 const PLOTS: usize = 50;
 
-/// A question that is being answered. Dropped before its end, it is interrupted.
+/// A question that is being answered. Dropping it unfinished interrupts it.
 pub(super) struct Asking {
     containers: Containers,
     container: String,
@@ -28,18 +28,18 @@ pub(super) struct Asking {
     spent: Option<Totals>,
 }
 
-/// What happens in it.
+/// A step of the answer.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// The model says more.
+    /// More text from the model.
     Text(String),
-    /// It writes more code.
+    /// More code from the model.
     CodeDelta { cell: String, text: String },
-    /// Code is complete.
+    /// The complete code.
     Code { cell: String, source: String },
-    /// It runs.
+    /// The code starts.
     Started { cell: String },
-    /// It has ended.
+    /// The code has ended.
     Finished {
         cell: String,
         status: CellStatus,
@@ -79,7 +79,7 @@ pub(super) async fn ask(
         let _ = write!(words, "\n\n[With this comes the {kind} `{}`.]", file.path);
     }
     let before = MadeFiles::since(containers.files(container).await?);
-    // A bare name that is not known here is what the program's usual server has.
+    // An unknown bare name refers to the program's default server.
     let named = model.filter(|name| !name.is_empty() && *name != OWN);
     let executor = containers.executor();
     let asked = session.ask_model(BY, words.clone(), named, executor).await;
@@ -102,7 +102,7 @@ pub(super) async fn ask(
 
 /// A cell that shows a picture: the model sees outputs.
 async fn show(session: &ProgramSession, path: &str) -> Result<(), ExecutorError> {
-    // JSON's escapes are Python's as well.
+    // JSON's escapes are valid in Python too.
     let path = serde_json::Value::from(path);
     let code =
         format!("from IPython.display import Image, display\ndisplay(Image(filename={path}))");
@@ -112,7 +112,7 @@ async fn show(session: &ProgramSession, path: &str) -> Result<(), ExecutorError>
 }
 
 impl Asking {
-    /// What happens next; `None` at the end.
+    /// The next step; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Step> {
         let unattended = Unattended { no_input: NO_INPUT };
         loop {
@@ -139,7 +139,7 @@ impl Asking {
         }
     }
 
-    /// A cell's outputs, of which pictures become files of the container.
+    /// A cell's outputs; its pictures become files of the container.
     async fn outputs(&mut self, cell: &str) -> Vec<ShownOutput> {
         let Some(cell) = self.session.cell(cell).await else {
             return Vec::new();
@@ -159,7 +159,7 @@ impl Asking {
         outputs
     }
 
-    /// The files that code has made.
+    /// The files that code made.
     pub(super) async fn made(&self) -> Vec<ContainerFile> {
         let files = self.containers.files(&self.container).await;
         self.before.among(files.unwrap_or_default())
@@ -173,7 +173,7 @@ impl Asking {
         self.spent.unwrap_or_default()
     }
 
-    /// Who answers.
+    /// The model that answers.
     pub(super) fn model(&self) -> String {
         let model = self.session.live.activity().model;
         model.unwrap_or_else(|| OWN.to_owned())

@@ -1,4 +1,4 @@
-//! `/v1/files`: files that a program sends before it says which container they go to.
+//! `/v1/files`: files that a program uploads before it says which container needs them.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::listing::{Wanted, page};
 use super::{Answer, unsupported};
 use crate::app::containers::StoredFile;
 
-/// What files may be for here: what code reads.
+/// The supported purposes: files for code to read.
 const PURPOSES: [&str; 3] = ["user_data", "assistants", "vision"];
 
 /// Takes a file.
@@ -61,7 +61,7 @@ pub(super) async fn create(State(shared): State<Arc<Shared>>, request: Request) 
     Ok(Json(object(&file)).into_response())
 }
 
-/// All of them.
+/// All files.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Query(wanted): Query<Wanted>,
@@ -70,13 +70,13 @@ pub(super) async fn list(
     Ok(Json(page(all.iter().map(object).collect(), &wanted)?).into_response())
 }
 
-/// What is known of one.
+/// A file's metadata.
 pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let (file, _) = shared.openai.containers.stored_file(&id).await?;
     Ok(Json(object(&file)).into_response())
 }
 
-/// The bytes of one.
+/// A file's bytes.
 pub(super) async fn content(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -86,7 +86,7 @@ pub(super) async fn content(
     Ok(answer(place, &file.name, &headers).await?)
 }
 
-/// Deletes one.
+/// Deletes a file.
 pub(super) async fn delete(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     shared.openai.containers.delete_stored(&id).await?;
     let deleted = json!({ "id": id, "object": "file", "deleted": true });

@@ -1,4 +1,4 @@
-//! Ids that are made up.
+//! Generates ids.
 
 /// The random part of an id.
 pub(super) fn random() -> String {

@@ -1,4 +1,4 @@
-//! What a program says: messages of both APIs, their text, pictures and files.
+//! Parses a program's input: the messages of both APIs with their text, pictures and files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,36 +6,36 @@ use serde_json::Value;
 
 use super::super::problem::Problem;
 
-/// Messages of a request.
+/// Maximum messages of a request.
 const MESSAGES: usize = 2000;
-/// Pictures and files of a question.
+/// Maximum pictures and files of a question.
 const ATTACHED: usize = 20;
 
-/// A request's messages, as a session is asked them.
+/// A request's messages in the form for a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Input {
-    /// Of the system and the developer.
+    /// Messages of the system and the developer.
     pub(super) instructions: String,
-    /// What was said before.
+    /// The earlier messages.
     pub(super) history: Vec<Said>,
     /// The question.
     pub(super) question: String,
-    /// What comes with it.
+    /// Its attachments.
     pub(super) attached: Vec<Attached>,
-    /// Files of `/v1/files` that come with it.
+    /// Its files from `/v1/files`.
     pub(super) file_ids: Vec<String>,
-    /// The container that code ran in before.
+    /// The container in which code ran before.
     pub(super) container: Option<String>,
 }
 
-/// Words of before.
+/// An earlier message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) by: Role,
     pub(super) text: String,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     System,
@@ -89,7 +89,7 @@ impl Input {
                     read.container = Some(text("container_id").to_owned());
                     read.answered(&mut asked, format!("(ran this code)\n{}", text("code")));
                 }
-                // Another model's thoughts are no part of the conversation.
+                // Reasoning of another model is no part of the conversation.
                 "reasoning" => {}
                 other => {
                     let message = format!("input items of type `{other}` are not supported");
@@ -110,13 +110,13 @@ impl Input {
         Ok(self)
     }
 
-    /// What the user had asked until now was answered.
+    /// Records that the user's messages so far were answered.
     fn answered(&mut self, asked: &mut Vec<String>, text: String) {
         let said = |by, text| Said { by, text };
         self.history
             .extend(asked.drain(..).map(|text| said(Role::User, text)));
         self.history.push(said(Role::Assistant, text));
-        // Old pictures are not shown again.
+        // Earlier pictures are not shown again.
         self.attached.clear();
     }
 
@@ -229,7 +229,7 @@ impl Input {
         Ok(())
     }
 
-    /// The question as a session is asked it that knows nothing of what came before, or that has seen it.
+    /// The text of the question, for a session that knows the history or not.
     pub(super) fn words(&self, knows_history: bool) -> String {
         let mut parts = Vec::new();
         if !self.instructions.trim().is_empty() {
@@ -255,7 +255,7 @@ impl Input {
     }
 }
 
-/// Type and bytes of `data:TYPE;base64,..`.
+/// MIME type and bytes of `data:TYPE;base64,..`.
 fn of_data_url(url: &str) -> Option<(String, Vec<u8>)> {
     let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
     let mime = head.strip_suffix(";base64")?;

@@ -1,4 +1,4 @@
-//! Lists as OpenAI pages them: `after`, `limit`, `order`.
+//! OpenAI's pagination of lists: `after`, `limit`, `order`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::problem::Problem;
 
-/// Entries of a page unless told otherwise, and at most.
+/// Default and maximum entries of a page.
 const USUAL: usize = 20;
 const MOST: usize = 100;
 
@@ -28,7 +28,7 @@ enum Order {
     Desc,
 }
 
-/// A page of `all`, whose entries come latest first and have ids.
+/// A page of `all`, whose entries have ids and are ordered latest first.
 pub(super) fn page(mut all: Vec<Value>, wanted: &Wanted) -> Result<Value, Problem> {
     let limit = wanted.limit.unwrap_or(USUAL);
     if !(1..=MOST).contains(&limit) {

@@ -1,5 +1,5 @@
 //! OpenAI's wire at `/v1`: containers and their files, responses with the code interpreter, chat completions, models
-//! (`docs/openai.md`). What runs and what is kept is `app`'s; here are only OpenAI's shapes.
+//! (`docs/openai.md`). `app` runs the code and stores the data; this module only translates to OpenAI's format.
 
 mod building;
 mod chat;
@@ -26,11 +26,11 @@ use super::problem::Problem;
 use crate::app::containers::ContainerError;
 use crate::app::executor::ExecutorError;
 
-/// Bytes of a request with pictures in it.
+/// Maximum bytes of a request with pictures.
 const BODY: usize = 96 << 20;
-/// How code sees that nobody answers it.
+/// The message for code that asks for input.
 const NO_INPUT: &str = "nobody can be asked for input over this API: write the value into the code";
-/// Under which others see what these programs do.
+/// The name of these programs, as other clients see it.
 const BY: &str = "openai";
 
 /// Adds the routes.
@@ -141,10 +141,10 @@ pub(super) fn routes(add: &mut Add<'_>) {
     );
 }
 
-/// A [`Problem`] in OpenAI's form.
+/// A [`Problem`] in OpenAI's format.
 pub(super) struct Refused(Problem);
 
-/// What a handler answers.
+/// A handler's result.
 type Answer = Result<Response, Refused>;
 
 impl IntoResponse for Refused {
@@ -171,7 +171,7 @@ impl From<ExecutorError> for Refused {
     }
 }
 
-/// Something that OpenAI has and this server does not.
+/// The error for an OpenAI feature that this server does not support.
 fn unsupported(what: &str) -> Refused {
     let problem = Problem::new(
         StatusCode::BAD_REQUEST,

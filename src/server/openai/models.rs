@@ -1,4 +1,4 @@
-//! `/v1/models`: what can be named as a model.
+//! `/v1/models`: the names that can be used as a model.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::super::state::Shared;
 use super::Answer;
 use crate::app::model;
 
-/// The model of the server, whatever it is.
+/// The name of the server's own model, whichever it is.
 pub(super) const OWN: &str = "sponde";
 
-/// The server's own, and all that it found.
+/// The server's own model, and all others that it found.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     let data = all(&shared).await;
     Ok(Json(json!({ "object": "list", "data": data })).into_response())
 }
 
-/// One of them.
+/// One model.
 pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let found = all(&shared)
         .await

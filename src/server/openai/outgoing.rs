@@ -1,4 +1,4 @@
-//! Answers that come piece by piece, as server-sent events.
+//! Streams answers as server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use tokio::sync::mpsc;
 
 use crate::task::Task;
 
-/// Proxies close connections that are silent for long.
+/// Proxies close connections that are silent for a long time.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Events that wait for a client to read.
+/// How many events may wait for a client to read.
 pub(super) const OUTBOX: usize = 64;
 
-/// How events are written.
+/// The format of events.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Framing {
-    /// With their names, as of responses.
+    /// With event names, for responses.
     Named,
-    /// Bare, and `[DONE]` at the end, as of chats.
+    /// Without names, and `[DONE]` at the end, for chats.
     Bare,
 }
 
-/// Events until there are no more. With the stream ends `task`, and what it asked is interrupted.
+/// Streams events until they end. `task` ends with the stream, which interrupts its question.
 pub(super) fn stream(messages: mpsc::Receiver<Value>, task: Task, framing: Framing) -> Response {
     let state = Some((messages, task));
     let events = futures_util::stream::unfold(state, move |state| async move {
@@ -46,7 +46,7 @@ pub(super) fn stream(messages: mpsc::Receiver<Value>, task: Task, framing: Frami
     let headers = [
         (CONTENT_TYPE.as_str(), "text/event-stream; charset=utf-8"),
         (CACHE_CONTROL.as_str(), "no-store"),
-        // nginx would keep events back.
+        // nginx would buffer events.
         ("x-accel-buffering", "no"),
     ];
     (headers, Body::from_stream(events)).into_response()
@@ -54,7 +54,7 @@ pub(super) fn stream(messages: mpsc::Receiver<Value>, task: Task, framing: Frami
 
 fn written(message: &Value, framing: Framing) -> String {
     let mut json = message.to_string();
-    // Clients take these for ends of lines.
+    // Clients treat these as line ends.
     for (separator, escaped) in [
         ('\u{85}', "\\u0085"),
         ('\u{2028}', "\\u2028"),

@@ -1,4 +1,4 @@
-//! What a request for a response says, and what of it this server does not have.
+//! Parses a request for a response, and rejects what this server does not support.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::input::Input;
 use super::{Refused, unsupported};
 use crate::app::containers::Reach;
 
-/// What a program wants to be answered.
+/// A parsed request.
 pub(super) struct Wanted {
     pub(super) id: String,
     pub(super) model: Option<String>,
@@ -24,17 +24,17 @@ pub(super) struct Wanted {
     pub(super) head: Map<String, Value>,
 }
 
-/// Where code runs.
+/// The container for code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where it ran before, or in a new container, whose code reaches this.
+    /// The previous one, or a new one with this network access.
     Auto(Reach),
-    /// In this one.
+    /// This container.
     Container(String),
 }
 
 impl Wanted {
-    /// Reads a request.
+    /// Parses a request.
     pub(super) fn of(body: &Value) -> Result<Self, Refused> {
         let Value::Object(fields) = body else {
             return Err(Problem::bad_request("the body is not an object").into());
@@ -99,7 +99,7 @@ impl Wanted {
     }
 }
 
-/// What would be answered otherwise than the program expects.
+/// Rejects options that would be answered differently than the program expects.
 fn refuse(fields: &Map<String, Value>) -> Result<(), Refused> {
     let field = |name: &str| fields.get(name).filter(|it| !it.is_null());
     if field("background").and_then(Value::as_bool) == Some(true) {
@@ -121,7 +121,7 @@ fn refuse(fields: &Map<String, Value>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where the tools say that code runs.
+/// The container that the tools ask for.
 fn place_of(tools: Option<&Value>, input: &mut Input) -> Result<Place, Refused> {
     let mut place = Place::Auto(Reach::Permitted);
     for tool in tools.and_then(Value::as_array).into_iter().flatten() {

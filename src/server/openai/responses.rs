@@ -65,7 +65,7 @@ pub(super) async fn create(State(shared): State<Arc<Shared>>, Body(body): Body<V
     Ok(stream(messages, task, Framing::Named))
 }
 
-/// Where it runs, and whether the session there has the earlier messages.
+/// The container, and whether the session in it knows the earlier messages.
 async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, bool), Refused> {
     let openai = &shared.openai;
     let previous = match &wanted.previous {
@@ -87,7 +87,7 @@ async fn container_of(shared: &Shared, wanted: &mut Wanted) -> Result<(String, b
         None => None,
         Some(id) => match openai.containers.get(id).await {
             Ok(container) => Some(container.id),
-            // An automatic one that is gone is made anew.
+            // An automatic container that is gone is replaced.
             Err(ContainerError::Unknown(_)) if !is_named => None,
             Err(error) => return Err(error.into()),
         },
@@ -140,7 +140,7 @@ struct Making {
 }
 
 impl Making {
-    /// Makes it, and tells of it. `None` if nobody listens any more: then it is interrupted.
+    /// Makes the response, and sends its events. `None` if nobody listens any more: then it is interrupted.
     async fn make(mut self, outlet: Option<mpsc::Sender<Value>>) -> Option<Value> {
         self.building.answers(&self.asking.model());
         self.building.begin();
@@ -182,7 +182,7 @@ impl Making {
     }
 }
 
-/// Sends what has happened; `None` if nobody takes it.
+/// Sends the new events; `None` if nobody receives them.
 async fn tell(building: &mut Building, outlet: Option<&mpsc::Sender<Value>>) -> Option<()> {
     let events = building.take_events();
     if let Some(outlet) = outlet {
@@ -193,7 +193,7 @@ async fn tell(building: &mut Building, outlet: Option<&mpsc::Sender<Value>>) -> 
     Some(())
 }
 
-/// How a turn's end is told.
+/// The reported end of a turn.
 pub(super) fn end_of(outcome: &TurnOutcome) -> End {
     match (&outcome.end, outcome.problem()) {
         (Some(TurnEnd::StepLimit { .. } | TurnEnd::Budget { .. }), _) => End::Incomplete,
@@ -206,7 +206,7 @@ pub(super) fn end_of(outcome: &TurnOutcome) -> End {
     }
 }
 
-/// A response as it was answered.
+/// A stored response.
 pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     let stored = shared
         .openai
@@ -216,7 +216,7 @@ pub(super) async fn retrieve(State(shared): State<Arc<Shared>>, Path(id): Path<S
     Ok(Json(stored.response).into_response())
 }
 
-/// Forgets one.
+/// Deletes a response.
 pub(super) async fn delete(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
     if !shared.openai.responses.forget(&id) {
         return Err(unknown(&id));
@@ -225,7 +225,7 @@ pub(super) async fn delete(State(shared): State<Arc<Shared>>, Path(id): Path<Str
     Ok(Json(deleted).into_response())
 }
 
-/// What it was asked.
+/// The input items of a response.
 pub(super) async fn input_items(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -241,7 +241,7 @@ pub(super) async fn input_items(
     Ok(Json(page(items, &wanted)?).into_response())
 }
 
-/// Only what runs in the background can be cancelled so.
+/// Only background responses can be cancelled.
 pub(super) async fn cancel(Path(_id): Path<String>) -> Refused {
     unsupported(
         "cancelling by id: close the connection of the request, and its code is interrupted; this",

@@ -1,4 +1,4 @@
-//! Outputs and files as OpenAI shows them.
+//! Outputs and files in OpenAI's format.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::app::containers::ContainerFile;
 use crate::app::executor::ShownOutput;
 
-/// Bytes of what a cell printed.
+/// Maximum bytes of a cell's printed text.
 const LOGS: usize = 256 << 10;
 
-/// Where `text` speaks of a file, in characters; its end, if it does not.
+/// The position in `text`, in characters, that mentions a file; the end if none does.
 pub(super) fn citation(file: &ContainerFile, text: &str) -> Value {
     let name = file.path.rsplit('/').next().unwrap_or_default();
     let length = text.chars().count();
@@ -28,7 +28,7 @@ pub(super) fn citation(file: &ContainerFile, text: &str) -> Value {
     })
 }
 
-/// Outputs as OpenAI tells them: what is text as logs, pictures as data URLs.
+/// Outputs in OpenAI's format: text as logs, pictures as data URLs.
 pub(super) fn outputs_of(shown: &[ShownOutput]) -> Vec<Value> {
     let mut outputs = Vec::new();
     let mut logs = String::new();

@@ -1,4 +1,4 @@
-//! What the server keeps for programs that speak OpenAI's wire: containers, responses, chats that have a name.
+//! The server's state for OpenAI's wire: containers, responses, named chats.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,20 +11,20 @@ use crate::app::containers::{ContainerNames, Containers};
 use crate::app::executor::Executor;
 use crate::app::registry::Registry;
 
-/// Responses that are remembered, and the bytes of all of them.
+/// How many responses are remembered, and their total bytes.
 const RESPONSES: usize = 1000;
 const BYTES: usize = 256 << 20;
-/// Containers at a time.
+/// Maximum containers at a time.
 const CONTAINERS: usize = 1000;
-/// Turns of a conversation that are told again to a new container.
+/// How many turns of a conversation are repeated to a new container.
 const TOLD_AGAIN: usize = 50;
 
-/// The server's part of it.
+/// The state of this API.
 pub(in crate::server) struct OpenAiState {
     /// The containers.
     pub(in crate::server) containers: Containers,
     pub(super) responses: Responses,
-    /// Chats that a program gave a name.
+    /// Named chats.
     pub(super) chats: ContainerNames,
 }
 
@@ -42,7 +42,7 @@ impl OpenAiState {
     }
 }
 
-/// Responses that can be gone on from.
+/// Responses that can be continued.
 #[derive(Default)]
 pub(super) struct Responses(Mutex<Kept>);
 
@@ -52,19 +52,19 @@ struct Kept {
     /// Oldest first.
     order: VecDeque<String>,
     bytes: usize,
-    /// The last whole response of each container.
+    /// The last complete response of each container.
     tips: HashMap<String, String>,
 }
 
-/// A response as it is remembered.
+/// A stored response.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) response: Value,
     /// Its input items.
     pub(super) input: Vec<Value>,
-    /// Where it ran.
+    /// Its container.
     pub(super) container: String,
-    /// What was asked, and what was answered.
+    /// The question and the answer.
     pub(super) said: (String, String),
     pub(super) previous: Option<String>,
 }
@@ -74,13 +74,13 @@ impl Responses {
         self.lock().by_id.get(id).cloned()
     }
 
-    /// Whether nothing was said in its container since.
+    /// Whether it is the last exchange in its container.
     pub(super) fn is_last(&self, id: &str, container: &str) -> bool {
         let kept = self.lock();
         kept.tips.get(container).is_none_or(|tip| tip == id)
     }
 
-    /// What was said up to and with response `id`, oldest first.
+    /// The conversation up to and including response `id`, oldest first.
     pub(super) fn history(&self, id: &str) -> Vec<Said> {
         let kept = self.lock();
         let mut turns = Vec::new();
@@ -108,14 +108,14 @@ impl Responses {
         }
     }
 
-    /// Forgets one. Whether there was one.
+    /// Removes a response. Returns whether it existed.
     pub(super) fn forget(&self, id: &str) -> bool {
         let mut kept = self.lock();
         kept.order.retain(|it| it != id);
         kept.remove(id)
     }
 
-    /// Whole after every change.
+    /// Consistent after every change.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

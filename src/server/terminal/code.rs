@@ -1,4 +1,4 @@
-//! Code of a chat, and its variables.
+//! Runs code of a chat, and shows its variables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::{Answer, BY, session_of};
 use crate::agent::query::{Rows, VariableInfo};
 use crate::app::executor::{Looked, ProgramSession, SavedPicture, Unattended};
 
-/// Seconds that code may run unless told otherwise, and at most.
+/// Default time limit of code in seconds; the maximum follows.
 const TIMEOUT: u64 = 120;
 const LONGEST: u64 = 24 * 3600;
-/// Bytes of text of a result.
+/// Maximum bytes of a result's text.
 const TEXT: usize = 20_000;
-/// Variables of a list, and rows of a window unless told otherwise.
+/// Maximum variables in a list; the default rows of a window follow.
 const VARIABLES: usize = 300;
 const ROWS: u64 = 50;
 
@@ -88,7 +88,7 @@ fn told(picture: &SavedPicture) -> Value {
     json!({ "path": picture.path, "mime_type": picture.mime, "size": picture.bytes })
 }
 
-/// The session of a chat if it runs: who only looks opens none.
+/// The session of a chat if it is running: a query does not open one.
 fn running(shared: &Shared, headers: &HeaderMap) -> Result<ProgramSession, Problem> {
     let running = shared.terminal.executor.running(&session_of(headers));
     running.map_err(|_| {
@@ -111,7 +111,7 @@ pub(super) async fn variables(
     Ok(Json(json!({ "variables": fields, "more": more })).into_response())
 }
 
-/// Rows of a table, or how another variable begins.
+/// Rows of a table, or the beginning of another variable.
 pub(super) async fn variable(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
@@ -133,7 +133,7 @@ pub(super) async fn variable(
     })
 }
 
-/// Models send empty text, and Open WebUI sends `null`, for what is not given.
+/// For a missing value, models send empty text, and Open WebUI sends `null`.
 fn given(value: Option<String>) -> Option<String> {
     value.filter(|it| !it.trim().is_empty() && it != "null")
 }

@@ -1,5 +1,5 @@
-//! `/terminal/openapi.json`: the tools, and nothing else. Each operation is a tool: its `operationId` is the name, its
-//! description is what the model reads. Names, paths and parameters are Open Terminal's where they mean the same.
+//! `/terminal/openapi.json`: only the tools. Each operation is a tool: its `operationId` is the name, and the model
+//! reads its description. Names, paths and parameters match Open Terminal where the meaning is the same.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) async fn document(State(shared): State<Arc<Shared>>) -> Json<Value> {
     Json(tools(language.as_deref().unwrap_or("python")))
 }
 
-/// A parameter or a field: its name, its type, what it means, whether it has to be there.
+/// A parameter or field: its name, type, description, and whether it is required.
 type Field = (&'static str, &'static str, &'static str, bool);
 
 const PATH: &str = "The file: an absolute path, or one relative to the working directory.";

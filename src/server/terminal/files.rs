@@ -1,4 +1,4 @@
-//! Files of the server's directory, within the bounds that code has.
+//! Files of the server's directory, with the permissions of code.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{Answer, Refused};
 use crate::app::executor::{FileError, FileKind, lines_of};
 use crate::app::files::{EntryKind, FileEntry};
 
-/// Lines of a text unless told otherwise.
+/// Default number of lines.
 const LINES: usize = 1000;
 
 /// Which directory.
@@ -51,7 +51,7 @@ pub(super) struct Written {
     content: String,
 }
 
-/// The directory of all files: a chat has no other.
+/// The directory of all files: chats have no separate ones.
 pub(super) async fn cwd(State(shared): State<Arc<Shared>>) -> Json<Value> {
     let root = shared.terminal.executor.directory();
     let label = root.file_name().unwrap_or(root.as_os_str());
@@ -62,7 +62,7 @@ pub(super) async fn cwd(State(shared): State<Arc<Shared>>) -> Json<Value> {
     }))
 }
 
-/// What is in a directory.
+/// Lists a directory.
 pub(super) async fn list(State(shared): State<Arc<Shared>>, Query(of): Query<Where>) -> Answer {
     let workspace = shared.terminal.executor.workspace();
     let (place, entries) = blocking(move || {
@@ -85,7 +85,7 @@ fn entry(it: &FileEntry) -> Option<Value> {
     Some(json!({ "name": it.name, "type": kind, "size": it.bytes, "modified": modified }))
 }
 
-/// Lines of a text; a picture as it is.
+/// Lines of a text; pictures unchanged.
 pub(super) async fn read(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
@@ -130,7 +130,7 @@ fn number(value: Option<&str>, name: &str) -> Result<Option<usize>, Refused> {
     }
 }
 
-/// Whether a file is there that the person can be shown; the client shows it.
+/// Whether a file exists that can be shown to the person; the client shows it.
 pub(super) async fn display(
     State(shared): State<Arc<Shared>>,
     Query(Which { path }): Query<Which>,
@@ -151,7 +151,7 @@ pub(super) async fn view(
     Ok(answer(place, &path, &headers).await?)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 pub(super) async fn write(
     State(shared): State<Arc<Shared>>,
     Body(wanted): Body<Written>,
@@ -165,7 +165,7 @@ pub(super) async fn write(
     Ok(Json(json!({ "path": path, "size": size })).into_response())
 }
 
-/// Does what waits for a disk elsewhere.
+/// Runs blocking disk access on another thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, Refused> {

@@ -1,5 +1,5 @@
-//! A terminal server of Open WebUI at `/terminal` (`docs/open-webui.md`): the document of tools that Open Terminal has, with a
-//! `run_code` whose variables stay. What runs is `app::executor`'s; here are only the shapes.
+//! A terminal server for Open WebUI at `/terminal` (`docs/open-webui.md`): Open Terminal's document of tools, with a
+//! `run_code` whose variables persist. `app::executor` runs the code; this module only translates formats.
 
 mod code;
 mod document;
@@ -22,7 +22,7 @@ use super::state::Shared;
 use crate::agent::query::QueryError;
 use crate::app::executor::{ExecutorError, FileError};
 
-/// Under which others see what these programs do.
+/// The name of these programs, as other clients see it.
 const BY: &str = "open-webui";
 
 /// Adds the routes.
@@ -139,13 +139,13 @@ async fn system(State(shared): State<Arc<Shared>>) -> Json<Value> {
     Json(json!({ "prompt": prompt }))
 }
 
-/// The session of a chat: one of its own for each user and chat, so that nobody comes into another's by guessing.
+/// The session of a chat: separate for each user and chat, so nobody reaches another one by guessing.
 fn session_of(headers: &HeaderMap) -> String {
     let chat = either(headers, ["x-session-id", "x-openwebui-chat-id"]);
     state::name_of(user_of(headers), chat)
 }
 
-/// The user that a request is for.
+/// The user of a request.
 fn user_of(headers: &HeaderMap) -> Option<&str> {
     either(headers, ["x-user-id", "x-openwebui-user-id"])
 }
@@ -157,10 +157,10 @@ fn either<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
     values.find(|value| !value.is_empty())
 }
 
-/// A [`Problem`] in Open Terminal's form.
+/// A [`Problem`] in Open Terminal's format.
 struct Refused(Problem);
 
-/// What a handler answers.
+/// A handler's result.
 type Answer = Result<Response, Refused>;
 
 impl IntoResponse for Refused {

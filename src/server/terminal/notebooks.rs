@@ -1,7 +1,8 @@
-//! Notebooks, cell by cell, as Open Terminal runs them: a kernel for a file, whose cells are executed and written back.
+//! Notebooks, cell by cell, as in Open Terminal: each file has a kernel, which executes cells and writes the results
+//! back.
 //!
-//! The file is the truth: each call reads it and writes it, so what the user or code changed in between stays. A cell that
-//! raises is written as well.
+//! The file is authoritative: each call reads and writes it, so changes by the user or code in between are kept. A
+//! cell that raises an exception is written as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use super::{Answer, BY, Refused, user_of};
 use crate::app::executor::{FileError, Opening, Unattended, Workspace};
 use crate::jupyter::nbformat::{Cell, CellType, Notebook, Output, random_cell_id};
 
-/// How long a cell may run.
+/// Time limit of a cell.
 const LIMIT: Duration = Duration::from_mins(2);
 /// The kernel of a notebook that names none.
 const USUAL: &str = "python3";
@@ -43,7 +44,7 @@ pub(super) struct Execute {
     source: Option<String>,
 }
 
-/// Opens a notebook: its kernel starts.
+/// Opens a notebook and starts its kernel.
 pub(super) async fn open(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
@@ -73,7 +74,7 @@ pub(super) async fn open(
     Ok(Json(answer).into_response())
 }
 
-/// Runs a cell, and writes what came of it into the file.
+/// Runs a cell, and writes its result to the file.
 pub(super) async fn execute(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -139,7 +140,7 @@ pub(super) async fn execute(
     )
 }
 
-/// Whether a cell of a notebook runs.
+/// Whether a cell of a notebook is running.
 pub(super) async fn status(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -191,14 +192,14 @@ fn cell_at(notebook: &mut Notebook, index: usize) -> Result<&mut Cell, Problem> 
     })
 }
 
-/// The outputs of a cell as clients read them.
+/// The outputs of a cell in the clients' format.
 fn outputs_of(notebook: &[u8], index: usize) -> Result<Value, Problem> {
     let mut notebook = for_client(notebook)?;
     let outputs = notebook.pointer_mut(&format!("/cells/{index}/outputs"));
     Ok(outputs.map_or_else(|| json!([]), Value::take))
 }
 
-/// What a cell shows that was stopped.
+/// The output of a cell that was stopped.
 fn stopped(words: &str) -> Output {
     Output::Error {
         ename: "Stopped".to_owned(),

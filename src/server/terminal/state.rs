@@ -1,4 +1,4 @@
-//! What the server keeps for Open WebUI: sessions by chat.
+//! The server's state for Open WebUI: sessions by chat.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::app::registry::Registry;
 
 /// Bytes of a name's digest.
 const DIGEST: usize = 12;
-/// Open notebooks; the oldest goes when one more is opened.
+/// Maximum open notebooks; opening one more closes the oldest.
 const MOST: usize = 64;
 
-/// The server's part of it.
+/// The state of this API.
 pub(in crate::server) struct TerminalState {
     pub(super) executor: Executor,
     pub(super) notebooks: Notebooks,
@@ -50,14 +50,14 @@ pub(super) struct OpenedNotebook {
 }
 
 impl Notebooks {
-    /// Adds one. Returns the one that has to go for it.
+    /// Adds a notebook. Returns the one that must be closed for it.
     pub(super) fn add(&self, opened: OpenedNotebook) -> Option<Arc<OpenedNotebook>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(Arc::new(opened));
         (all.len() > MOST).then(|| all.remove(0))
     }
 
-    /// The notebook `id`, for who opened it.
+    /// The notebook `id`, for the user who opened it.
     pub(super) fn get(
         &self,
         id: &str,
@@ -76,13 +76,13 @@ impl Notebooks {
 }
 
 impl OpenedNotebook {
-    /// What its session is called.
+    /// The name of its session.
     pub(super) fn session(&self) -> String {
         format!("notebook-{}", self.id)
     }
 }
 
-/// What the session of a user's chat is called.
+/// The name of the session for a user's chat.
 pub(super) fn name_of(user: Option<&str>, chat: Option<&str>) -> String {
     if user.is_none() && chat.is_none() {
         return DEFAULT.to_owned();

@@ -1,5 +1,5 @@
-//! What a compaction asks of others: a summary of the model, and their variables of the kernels. Every wait has an
-//! end, and what does not come is told, never an error.
+//! Contributions to a compaction: a summary from the model, and the variables from the kernels. Every wait has a time
+//! limit; a missing contribution is mentioned in the text, and is never an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use crate::llm::tokens;
 use crate::llm::types::{Delta, Message, Part, Prompt, Provider, ProviderError, ToolChoice, Usage};
 use crate::session::compaction::{self, Inventory, Plan, Variables};
 
-/// Asks for a summary; the number of words is filled in.
+/// The request for a summary; the number of words is filled in.
 const INSTRUCTION: &str = include_str!("../../prompts/compact.md");
 
-/// How long a model may write at a summary.
+/// How long a model may take for a summary.
 const SUMMARY_WITHIN: Duration = Duration::from_mins(3);
-/// Bytes of its reply that are looked at.
+/// How many bytes of its reply are used.
 const SUMMARY_KEPT: usize = 64 << 10;
-/// How long all kernels may take to list their variables.
+/// How long all kernels together may take to list their variables.
 const INVENTORY_WITHIN: Duration = Duration::from_secs(8);
 
-/// A summary that a model is asked for.
+/// A request for a summary.
 pub(super) struct SummaryRequest {
     pub(super) provider: Arc<dyn Provider>,
-    /// From the best to the one that surely fits.
+    /// From the best prompt to one that certainly fits.
     pub(super) prompts: Vec<Prompt>,
 }
 
@@ -52,7 +52,7 @@ impl SummaryRequest {
 }
 
 impl Session {
-    /// What the model is asked for a summary; `None` if it is too small to write one.
+    /// The request for a summary; `None` if the model is too small to write one.
     pub(super) fn summary_request(&self, plan: &Plan, prompt: Prompt) -> Option<SummaryRequest> {
         let provider = self.options.provider.clone()?;
         if self.options.coaching == Coaching::Small || provider.info().small {
@@ -61,7 +61,7 @@ impl Session {
         let limit = self.limit();
         let words = (limit / 12).clamp(120, 900);
         let instruction = INSTRUCTION.replace("{words}", &words.to_string());
-        // Without pictures and outputs, as text: short enough, and no call without its answer.
+        // As text, without pictures and outputs: short enough, and without unanswered calls.
         let conversation =
             compaction::as_text(self.transcript.cells(), &plan.through, bytes(limit));
         let short = Prompt {
@@ -72,7 +72,7 @@ impl Session {
             tool_choice: ToolChoice::None,
             ..prompt.clone()
         };
-        // What the provider has in its cache already, if the reply has room.
+        // The prompt that the provider has already cached, if the reply fits.
         let mut whole = prompt;
         whole.tool_choice = ToolChoice::None;
         let words = Part::Text(instruction);
@@ -93,7 +93,7 @@ impl Session {
     }
 }
 
-/// All words of a reply.
+/// The whole text of a reply.
 async fn written(
     provider: &dyn Provider,
     prompt: Prompt,
@@ -103,9 +103,9 @@ async fn written(
     while let Some(delta) = futures_util::StreamExt::next(&mut stream).await {
         match delta? {
             Delta::Text(more) if text.len() < SUMMARY_KEPT => text.push_str(&more),
-            // What came so far was of a reply that broke off.
+            // The text so far belongs to a reply that broke off.
             Delta::Retrying(_) => text.clear(),
-            // It was told to call nothing; what it calls is not run.
+            // It was told to call nothing; its calls are not carried out.
             Delta::Text(_)
             | Delta::Reasoning(_)
             | Delta::Native(_)
@@ -117,7 +117,7 @@ async fn written(
     Ok((text, Usage::default()))
 }
 
-/// The variables of kernels that run, each with its language.
+/// The variables of running kernels, each with its language.
 pub(super) async fn inventories(kernels: Vec<(String, Kernel)>) -> Vec<Inventory> {
     let asked = kernels.into_iter().map(|(language, kernel)| async move {
         let listed = tokio::time::timeout(INVENTORY_WITHIN, kernel.variables());
