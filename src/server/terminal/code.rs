@@ -129,7 +129,7 @@ pub(super) async fn variable(
     };
     Ok(match session.look_at(&which.name, &rows).await? {
         Looked::Rows(window) => Json(window).into_response(),
-        Looked::Beginning(variable) => Json(variable.fields()).into_response(),
+        Looked::Beginning(variable) => Json(variable.brief()).into_response(),
     })
 }
 
