@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from ._completions import Completions, CompletionsServer
 from ._settings import Settings
 
 #: How the names of models begin that need no vendor in front.
@@ -32,7 +34,6 @@ class Llm(Settings):
         "supports_vision": (None, "Sponde knows of each model whether it sees (docs/models.md)"),
         "vision_renderer": (None, "models that do not see get plots in words"),
         "execution_instructions": (None, "Sponde says by itself how code is run (docs/modes.md)"),
-        "completions": (None, "serve it with OpenAI's API, and set `llm.api_base` to its address"),
     }
 
     def __init__(self) -> None:
@@ -41,7 +42,14 @@ class Llm(Settings):
         self.api_key: str | None = None
         self.supports_functions: bool | None = None
         self.max_budget: float | None = None
+        self.completions: Completions | None = None
+        self._completions_server: CompletionsServer | None = None
         self._seal()
+
+    def _complaint(self, name: str, value: Any) -> str | None:
+        if self.completions is not None and name in ("max_tokens", "temperature"):
+            return None
+        return super()._complaint(name, value)
 
     def load(self) -> None:
         """Open Interpreter's local models are loaded by this; servers of models do that by themselves."""
@@ -49,6 +57,9 @@ class Llm(Settings):
     def resolve(self) -> tuple[str | None, dict[str, str]]:
         """The model's name for Sponde, and the variables that say where it is and with which key."""
         name = self.model.strip()
+        if self.completions is not None:
+            server = self._serve_completions(self.completions)
+            return name.rpartition("/")[2] or "completions", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
         vendor, slash, rest = name.partition("/")
         if self.api_base:
             variables = {"OPENAI_BASE_URL": self.api_base, "OPENAI_API_KEY": self.api_key or "none"}
@@ -59,3 +70,16 @@ class Llm(Settings):
                 vendor, name = known, f"{known}/{name}"
         key = f"{vendor.upper().replace('-', '_')}_API_KEY"
         return name or None, {key: self.api_key} if self.api_key and vendor else {}
+
+    def close(self) -> None:
+        """Stops what serves `completions`; the next question starts it again."""
+        if self._completions_server is not None:
+            self._completions_server.close()
+            self._completions_server = None
+
+    def _serve_completions(self, function: Completions) -> CompletionsServer:
+        if self._completions_server is None or self._completions_server.function is not function:
+            self.close()
+            extra = ("max_tokens", "temperature")
+            self._completions_server = CompletionsServer(function, lambda: {name: getattr(self, name) for name in extra})
+        return self._completions_server

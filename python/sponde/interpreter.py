@@ -177,6 +177,7 @@ class OpenInterpreter(Settings):
         self._close_sessions()
         if self._server is not None:
             self._server.close()
+        self.llm.close()
         for file in self._notebooks:
             file.unlink(missing_ok=True)
         self._server, self._server_settings, self._notebooks = None, None, []
@@ -294,6 +295,8 @@ class OpenInterpreter(Settings):
         model, variables = self.llm.resolve()
         budget = self.max_budget if self.max_budget is not None else self.llm.max_budget
         functions = self.llm.supports_functions
+        if self.llm.completions is not None and functions is None:
+            functions = False
         return _ServerSettings(
             model, tuple(variables.items()), functions, budget, self.sandbox, self.directory, self.profile
         )

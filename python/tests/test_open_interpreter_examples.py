@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import sponde
 import sponde.interpreter
 from sponde.interpreter import OpenInterpreter, SpondeWarning
 
@@ -429,6 +430,54 @@ interpreter.custom_instructions = "You are a SQL master."
         self.one.load_profile(profile)
         self.one.chat("Hi", display=False)
         self.assertIn("You are a SQL master.", words_sent(sent_to_model()[-1]))
+
+    def test_a_function_as_the_model(self) -> None:
+        """docs/language-models/custom-models."""
+        shown = self.run_example(
+            '''
+from interpreter import interpreter
+
+def custom_language_model(messages, model, stream, max_tokens):
+    """
+    OpenAI-compatible completions function (this one just echoes what the user said back).
+    To make it OpenAI-compatible and parsable, `choices` has to be the root property.
+    The property `delta` is used to signify streaming.
+    """
+    users_content = messages[-1].get("content") # Get last message's content
+
+    for character in users_content:
+        yield {"choices": [{"delta": {"content": character}}]}
+
+# Tell Open Interpreter to power the language model with this function
+
+interpreter.llm.completions = custom_language_model
+
+interpreter.llm.max_tokens = 1000 # In tokens
+interpreter.llm.supports_functions = False # Does this completions endpoint accept/return function calls?
+interpreter.chat("Hi!") # Returns/displays "Hi!" character by character
+'''
+        )
+        # What it gets ends with the question; Sponde may say before it what is in the directory.
+        self.assertIn("Hi!", shown)
+        self.assertTrue(self.one.messages[-1]["content"].endswith("Hi!"), self.one.messages[-1])
+
+    def test_a_function_as_the_model_has_code_run(self) -> None:
+        def model(**asked: Any) -> Iterator[dict[str, Any]]:
+            last = str(asked["messages"][-1]["content"])
+            words = "It is done." if "hello 42" in last else "I compute.\n```python\nprint('hello', 6 * 7)\n```"
+            yield {"choices": [{"delta": {"content": words}}]}
+
+        self.one.llm.completions = model
+        self.one.auto_run = True
+        answer = self.one.chat("What is 6 times 7?", display=False)
+        self.assertEqual([it["content"].strip() for it in answer or []][-2:], ["hello 42", "It is done."])
+
+        def broken(messages: list[Any]) -> Iterator[Any]:
+            raise ValueError("no weights")
+
+        self.one.llm.completions = broken
+        with self.assertRaisesRegex(sponde.SpondeError, "ValueError: no weights"):
+            self.one.chat("Hi", display=False)
 
     def test_a_language_of_ones_own(self) -> None:
         """docs/code-execution/custom-languages."""
