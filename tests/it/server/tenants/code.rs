@@ -204,6 +204,7 @@ async fn code_of_each_wire_reaches_nothing_of_another_tenant() {
         );
     }
     by_paths(&bob, &left).await;
+    "1".clone_into(&mut script.lock().unwrap());
     by_ids(&alice, &bob).await;
 
     for pid in pids {
@@ -317,7 +318,7 @@ async fn by_ids(alice: &Tenant<'_>, bob: &Tenant<'_>) {
         assert_eq!(status, 200, "{made}");
         made["id"].as_str().unwrap().to_owned()
     };
-    let (hers, of_his) = (container(alice).await, container(bob).await);
+    let (hers, his_own) = (container(alice).await, container(bob).await);
     let form = format!(
         "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"harvest.txt\"\r\n\r\n{SECRET}\r\n--b--\r\n"
     );
@@ -334,7 +335,7 @@ async fn by_ids(alice: &Tenant<'_>, bob: &Tenant<'_>) {
             .await,
         (200, Value::from(SECRET))
     );
-    for of in [&hers, &of_his] {
+    for of in [&hers, &his_own] {
         for path in [
             format!("/v1/containers/{of}/files/{file}"),
             format!("/v1/containers/{of}/files/{file}/content"),
