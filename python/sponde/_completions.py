@@ -27,8 +27,7 @@ class CompletionsServer:
     def __init__(self, function: Completions, extra: Extra) -> None:
         self.function = function
         self.key = secrets.token_urlsafe(32)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, extra))
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", 0), _handler(self, extra))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         threading.Thread(target=self._http.serve_forever, name="sponde-completions", daemon=True).start()
 
@@ -36,6 +35,13 @@ class CompletionsServer:
         """Stops it."""
         self._http.shutdown()
         self._http.server_close()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone is not an error of the program."""
 
 
 def _handler(server: CompletionsServer, extra: Extra) -> type[BaseHTTPRequestHandler]:
@@ -53,24 +59,31 @@ def _handler(server: CompletionsServer, extra: Extra) -> type[BaseHTTPRequestHan
                 # What fails at once is an error that Sponde shows, and not half an answer.
                 first = list(itertools.islice(chunks, 1))
             except Exception as error:
-                message = f"{type(error).__name__}: {error}"
-                return self._error(400, f"the function of `interpreter.llm.completions` failed: {message}")
+                return self._error(400, _failure(error))
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Connection", "close")
             self.end_headers()
-            for chunk in itertools.chain(first, chunks):
-                self._event(_choice(chunk), request)
-            self._event({"delta": {}, "finish_reason": "stop"}, request)
+            try:
+                for chunk in itertools.chain(first, chunks):
+                    self._choice(_choice(chunk), request)
+            except OSError:
+                return None
+            except Exception as error:
+                self._event({"error": {"message": _failure(error), "type": "invalid_request_error"}})
+                return None
+            self._choice({"delta": {}, "finish_reason": "stop"}, request)
             self.wfile.write(b"data: [DONE]\n\n")
             return None
 
         def do_GET(self) -> None:
             self._error(404, "only chat completions are here")
 
-        def _event(self, choice: dict[str, Any], request: dict[str, Any]) -> None:
+        def _choice(self, choice: dict[str, Any], request: dict[str, Any]) -> None:
             head = {"id": "completions", "object": "chat.completion.chunk", "created": 0, "model": request.get("model")}
-            event = {**head, "choices": [{"index": 0, "finish_reason": None, **choice}]}
+            self._event({**head, "choices": [{"index": 0, "finish_reason": None, **choice}]})
+
+        def _event(self, event: dict[str, Any]) -> None:
             self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
 
@@ -96,6 +109,10 @@ def _arguments(function: Completions, request: dict[str, Any], extra: dict[str, 
     if any(it.kind is it.VAR_KEYWORD for it in parameters):
         return {name: it for name, it in known.items() if it is not None}
     return {it.name: known.get(it.name) for it in parameters if it.name in known or it.default is it.empty}
+
+
+def _failure(error: Exception) -> str:
+    return f"the function of `interpreter.llm.completions` failed: {type(error).__name__}: {error}"
 
 
 def _plain(content: Any) -> Any:
