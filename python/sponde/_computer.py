@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ._errors import SpondeError
 from ._lmc import Chunk, Chunks, Message, add
+from ._settings import Settings, SpondeWarning
 from .session import Session
 
 if TYPE_CHECKING:
@@ -28,16 +29,6 @@ ALIASES = {
 #: How IPython runs another language where there is no kernel for it. Each such cell is a process of its own.
 MAGICS = {"bash": "%%bash", "javascript": "%%script node", "ruby": "%%ruby", "perl": "%%perl"}
 
-#: Settings, with the value that asks for nothing that is not here.
-QUIET = {"offline": False, "verbose": False, "debug": False, "emit_images": True, "max_output": 2800}
-MISSING = {
-    "import_computer_api": "Sponde has no API for mouse, screen and mail",
-    "import_skills": "put functions in a module in the working directory",
-    "save_skills": "put functions in a module in the working directory",
-    "api_base": "nothing is asked of Open Interpreter's server",
-    "system_message": "use `interpreter.custom_instructions`",
-}
-
 
 class Language:
     """A language that code can be in."""
@@ -49,31 +40,28 @@ class Language:
         return f"<Language {self.name}>"
 
 
-class Computer:
+class Computer(Settings):
     """Runs code. Variables of the main kernel are the model's too."""
 
+    _called = "interpreter.computer"
+    _missing = {
+        "import_computer_api": (False, "Sponde has no API for mouse, screen and mail"),
+        "import_skills": (False, "put functions in a module in the working directory"),
+        "save_skills": (False, "put functions in a module in the working directory"),
+        "api_base": (False, "nothing is asked of Open Interpreter's server"),
+        "system_message": (False, "use `interpreter.custom_instructions`"),
+    }
+
     def __init__(self, owner: OpenInterpreter) -> None:
-        self.__dict__.update(_owner=owner, _own={}, **QUIET, **dict.fromkeys(MISSING, False))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        from .interpreter import SpondeWarning, _unknown
-
-        if name == "languages":
-            self._set_languages(value)
-            return
-        if name in MISSING:
-            if value:
-                message = f"`interpreter.computer.{name}` has no effect: {MISSING[name]}"
-                warnings.warn(message, SpondeWarning, stacklevel=2)
-        elif name not in self.__dict__:
-            message = f"{_unknown(f'interpreter.computer.{name}')}: setting it does nothing"
-            warnings.warn(message, SpondeWarning, stacklevel=2)
-        self.__dict__[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        from .interpreter import _unknown
-
-        raise AttributeError(_unknown(f"interpreter.computer.{name}"))
+        self._owner = owner
+        self._own_languages: dict[str, Any] = {}
+        # Taken, and without effect here, for they ask for what is so anyway or is a matter of looks.
+        self.offline = False
+        self.verbose = False
+        self.debug = False
+        self.emit_images = True
+        self.max_output = 2800
+        self._seal()
 
     @overload
     def run(self, language: str, code: str, stream: Literal[False] = False, display: bool = False) -> list[Message]: ...
@@ -110,20 +98,19 @@ class Computer:
         names = dict.fromkeys(it["language"].lower() for it in session.state["kernels"])
         if "python" in names:
             names.update(dict.fromkeys(["shell"]))
-        own = [type(it) for it in self._own.values()]
-        return [*own, *(Language(name) for name in names if name not in self._own)]
+        own = [type(it) for it in self._own_languages.values()]
+        return [*own, *(Language(name) for name in names if name not in self._own_languages)]
 
-    def _set_languages(self, languages: list[Any]) -> None:
-        from .interpreter import SpondeWarning
-
+    @languages.setter
+    def languages(self, languages: list[Any]) -> None:
         own = [it for it in languages if not isinstance(it, Language) and hasattr(it, "run")]
-        self.__dict__["_own"] = {it.name.lower(): it() if isinstance(it, type) else it for it in own}
+        self._own_languages = {it.name.lower(): it() if isinstance(it, type) else it for it in own}
         if own:
             message = "languages of your own work in `computer.run`; the model's code runs in Sponde's kernels"
             warnings.warn(message, SpondeWarning, stacklevel=3)
 
     def _chunks(self, language: str, code: str, display: bool) -> Iterator[Chunk]:
-        own = self._own.get(language.lower())
+        own = self._own_languages.get(language.lower())
         if own is not None:
             for chunk in own.run(code):
                 yield {"role": "computer", **chunk}

@@ -82,6 +82,6 @@ def _command(interpreter: OpenInterpreter, line: str) -> None:
         while messages and messages[-1].get("role") != "user":
             messages.pop()
         del messages[-1:]
-        interpreter.__dict__["_of_session"] = [dict(it) for it in messages]
+        interpreter._session_messages = [dict(it) for it in messages]
     else:
         print(HELP)

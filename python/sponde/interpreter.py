@@ -7,6 +7,7 @@ meaning here warns instead of doing nothing in silence. `install()` makes `from 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -15,16 +16,17 @@ import sys
 import threading
 import types
 import uuid
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ._computer import Computer
 from ._decisions import ApprovalRequest
 from ._errors import SpondeError
+from ._llm import Llm
 from ._lmc import Chunk, Chunks, Message, add, notebook_of, user_message, words_of
 from ._program import Server
+from ._settings import Settings, SpondeWarning
 from ._terminal import Display, interact, may_run
 from .session import Session
 
@@ -40,162 +42,105 @@ SYSTEM_MESSAGE = (
     "(Sponde's own prompt comes first; what is added to this text or put in its place is added to that.)"
 )
 
-#: Settings that are taken and change nothing, for what they ask for is so here anyway or is a matter of looks.
-HARMLESS = {
-    "offline": False,
-    "verbose": False,
-    "debug": False,
-    "safe_mode": "off",
-    "disable_telemetry": True,
-    "anonymous_telemetry": False,
-    "in_terminal_interface": False,
-    "multi_line": True,
-    "plain_text_display": False,
-    "highlight_active_line": True,
-    "shrink_images": True,
-    "sync_computer": False,
-    "conversation_history": True,
-}
-#: Settings that ask for something that is not here, with the value that asks for nothing, and what to do.
-MISSING: dict[str, tuple[Any, str]] = {
-    "os": (False, "Sponde does not see or move the screen"),
-    "speak_messages": (False, "Sponde does not speak"),
-    "contribute_conversation": (False, "Sponde sends conversations to nobody but the model"),
-    "max_output": (2800, "how much of an output the model sees is as in docs/limits.md; it can read more by itself"),
-    "import_skills": (False, "put functions in a module in the working directory"),
-    "skills_path": (None, "put functions in a module in the working directory"),
-    "code_output_template": (None, "outputs reach the model as results of its calls"),
-    "empty_code_output_template": (None, "outputs reach the model as results of its calls"),
-    "code_output_sender": ("user", "outputs reach the model as results of its calls"),
-}
-MISSING_LLM: dict[str, tuple[Any, str]] = {
-    "temperature": (0, "Sponde leaves it to the model's server"),
-    "context_window": (None, "Sponde asks the server; set it in a provider of config.toml (docs/models.md)"),
-    "max_tokens": (None, "Sponde leaves it to the model's server; `max_budget` bounds what a session costs"),
-    "api_version": (None, "name the server by `api_base`"),
-    "supports_vision": (None, "Sponde knows of each model whether it sees (docs/models.md)"),
-    "vision_renderer": (None, "models that do not see get plots in words"),
-    "execution_instructions": (None, "Sponde says by itself how code is run (docs/modes.md)"),
-    "completions": (None, "serve it on OpenAI's wire, and set `llm.api_base` to that"),
-}
 
-
-class SpondeWarning(UserWarning):
-    """A setting of Open Interpreter has no effect here."""
-
-
-class Llm:
-    """Which model answers, and where it is."""
-
-    model: str
-    api_base: str | None
-    api_key: str | None
-    supports_functions: bool | None
-    max_budget: float | None
-
-    def __init__(self, owner: OpenInterpreter) -> None:
-        self.__dict__.update(_owner=owner, model="", api_base=None, api_key=None, supports_functions=None, max_budget=None)
-        self.__dict__.update({name: value for name, (value, _) in MISSING_LLM.items()})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in MISSING_LLM:
-            _warn_missing(f"interpreter.llm.{name}", value, *MISSING_LLM[name])
-        elif name not in self.__dict__:
-            _warn_unknown(f"interpreter.llm.{name}")
-        self.__dict__[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_unknown(f"interpreter.llm.{name}"))
-
-    def load(self) -> None:
-        """Open Interpreter's local models are loaded by this; servers of models do that by themselves."""
-
-    @property
-    def place(self) -> tuple[str | None, dict[str, str]]:
-        """The model's name for Sponde, and the variables that say where it is and with which key."""
-        name = self.model.strip()
-        provider, slash, rest = name.partition("/")
-        if self.api_base:
-            env = {"OPENAI_BASE_URL": self.api_base, "OPENAI_API_KEY": self.api_key or "none"}
-            return (rest if slash and provider in ("openai", "custom_openai", "litellm_proxy") else name) or None, env
-        if name and not slash:
-            starts = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude": "anthropic"}
-            starts["gemini"] = "gemini"
-            known = next((vendor for start, vendor in starts.items() if name.startswith(start)), None)
-            if known and not os.environ.get("OPENAI_BASE_URL"):
-                provider, name = known, f"{known}/{name}"
-        env = {f"{provider.upper().replace('-', '_')}_API_KEY": self.api_key} if self.api_key and provider else {}
-        return name or None, env
-
-
-class OpenInterpreter:
-    """A conversation as Open Interpreter has it. Its server starts with the first question or code."""
+class _Conversation(NamedTuple):
+    """A session that stays open, though `messages` is another conversation now."""
 
     messages: list[Message]
-    auto_run: bool
-    system_message: str
-    custom_instructions: str
-    user_message_template: str
-    always_apply_user_message_template: bool
-    loop: bool
-    loop_message: str
-    loop_breakers: list[str]
-    conversation_filename: str | None
-    conversation_history_path: str | None
-    responding: bool
-    last_messages_count: int
-    #: Of Sponde: what code may do, where it works, which kernel and which profile (docs/configuration.md).
+    #: What the last `chat` returned: the messages behind the question.
+    answer: list[Message]
+    session: Session
+
+
+class _ServerSettings(NamedTuple):
+    """What cannot change while the server runs."""
+
+    model: str | None
+    variables: tuple[tuple[str, str], ...]
+    supports_functions: bool | None
+    max_budget: float | None
     sandbox: str | None
     directory: str | None
-    kernel: str | None
     profile: str | None
 
+
+class OpenInterpreter(Settings):
+    """A conversation as Open Interpreter has it. Its server starts with the first question or code."""
+
+    _called = "interpreter"
+    _missing = {
+        "os": (False, "Sponde does not see or move the screen"),
+        "speak_messages": (False, "Sponde does not speak"),
+        "contribute_conversation": (False, "Sponde sends conversations to nobody but the model"),
+        "max_output": (2800, "how much of an output the model sees is as in docs/limits.md; it can read more by itself"),
+        "import_skills": (False, "put functions in a module in the working directory"),
+        "skills_path": (None, "put functions in a module in the working directory"),
+        "code_output_template": (None, "outputs reach the model as results of its calls"),
+        "empty_code_output_template": (None, "outputs reach the model as results of its calls"),
+        "code_output_sender": ("user", "outputs reach the model as results of its calls"),
+    }
+
     def __init__(self, messages: list[Message] | None = None, **settings: Any) -> None:
-        self.__dict__.update(
-            llm=Llm(self),
-            computer=Computer(self),
-            messages=list(messages or []),
-            auto_run=False,
-            system_message=SYSTEM_MESSAGE,
-            custom_instructions="",
-            user_message_template="{content}",
-            always_apply_user_message_template=False,
-            loop=False,
-            loop_message="Go on until the whole task is done. If it is, say exactly 'The task is done.' If it cannot be "
+        self.llm = Llm()
+        self.computer = Computer(self)
+        self.messages: list[Message] = list(messages or [])
+        self.auto_run = False
+        self.system_message = SYSTEM_MESSAGE
+        self.custom_instructions = ""
+        self.user_message_template = "{content}"
+        self.always_apply_user_message_template = False
+        self.loop = False
+        self.loop_message = (
+            "Go on until the whole task is done. If it is, say exactly 'The task is done.' If it cannot be "
             "done, say exactly 'The task is impossible.' If you need to know something, say exactly 'Please provide "
-            "more information.'",
-            loop_breakers=["The task is done.", "The task is impossible.", "Please provide more information."],
-            conversation_filename=None,
-            conversation_history_path=None,
-            responding=False,
-            last_messages_count=0,
-            max_budget=None,
-            sandbox=None,
-            directory=None,
-            kernel=None,
-            profile=None,
-            **HARMLESS,
-            **{name: value for name, (value, _) in MISSING.items()},
+            "more information.'"
         )
-        self.__dict__.update(_session=None, _server=None, _started=None, _of_session=[], _returned=[], _kept=[])
-        self.__dict__.update(_thread=None, _files=[])
+        self.loop_breakers = ["The task is done.", "The task is impossible.", "Please provide more information."]
+        self.conversation_filename: str | None = None
+        self.conversation_history_path: str | None = None
+        self.responding = False
+        self.last_messages_count = 0
+        self.max_budget: float | None = None
+        # Sponde's own: what code may do, where it works, which kernel and which profile (docs/configuration.md).
+        self.sandbox: str | None = None
+        self.directory: str | None = None
+        self.kernel: str | None = None
+        self.profile: str | None = None
+        # Taken, and without effect here: they ask for what is so anyway, or are a matter of looks.
+        self.offline = False
+        self.verbose = False
+        self.debug = False
+        self.safe_mode = "off"
+        self.disable_telemetry = True
+        self.anonymous_telemetry = False
+        self.anonymized_telemetry = False
+        self.in_terminal_interface = False
+        self.multi_line = True
+        self.plain_text_display = False
+        self.highlight_active_line = True
+        self.shrink_images = True
+        self.sync_computer = False
+        self.conversation_history = True
+
+        self._session: Session | None = None
+        self._session_messages: list[Message] = []
+        self._session_answer: list[Message] = []
+        self._other_conversations: list[_Conversation] = []
+        self._server: Server | None = None
+        self._server_settings: _ServerSettings | None = None
+        self._session_instructions: str | None = None
+        self._notebooks: list[Path] = []
+        self._thread: threading.Thread | None = None
+        self._seal()
         for name, value in settings.items():
             setattr(self, name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in MISSING:
-            _warn_missing(f"interpreter.{name}", value, *MISSING[name])
-        elif name == "safe_mode" and value not in ("off", "ask", "auto"):
-            warnings.warn(f"`{value}` is no safe mode; Sponde always checks code", SpondeWarning, stacklevel=2)
-        elif name == "conversation_history" and not value:
-            message = "Sponde keeps every session; `sponde sessions rm` removes one"
-            warnings.warn(message, SpondeWarning, stacklevel=2)
-        elif name not in self.__dict__:
-            _warn_unknown(f"interpreter.{name}")
-        self.__dict__[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_unknown(f"interpreter.{name}"))
+    def _complaint(self, name: str, value: Any) -> str | None:
+        if name == "safe_mode" and value not in ("off", "ask", "auto"):
+            return f"`{value}` is no safe mode; Sponde always checks code"
+        if name == "conversation_history" and not value:
+            return "Sponde keeps every session; `sponde sessions rm` removes one"
+        return super()._complaint(name, value)
 
     # The conversation.
 
@@ -210,7 +155,7 @@ class OpenInterpreter:
         if stream:
             return self._stream(message, display)
         if not blocking:
-            self.__dict__["_thread"] = threading.Thread(target=self._finish, args=(message, display), daemon=True)
+            self._thread = threading.Thread(target=self._finish, args=(message, display), daemon=True)
             self._thread.start()
             return None
         return self._finish(message, display)
@@ -224,16 +169,18 @@ class OpenInterpreter:
     def reset(self) -> None:
         """Forgets the conversation and ends its kernels."""
         self._close_sessions()
-        self.__dict__.update(messages=[], last_messages_count=0)
+        self.messages = []
+        self.last_messages_count = 0
 
     def close(self) -> None:
         """Ends the server. The next question starts another one."""
         self._close_sessions()
         if self._server is not None:
             self._server.close()
-        for file in self._files:
+        self.llm.close()
+        for file in self._notebooks:
             file.unlink(missing_ok=True)
-        self.__dict__.update(_server=None, _started=None, _files=[])
+        self._server, self._server_settings, self._notebooks = None, None, []
 
     def _finish(self, message: Any, display: bool) -> list[Message]:
         for _ in self._stream(message, display):
@@ -242,13 +189,13 @@ class OpenInterpreter:
 
     def _stream(self, message: Any, display: bool) -> Iterator[Chunk]:
         if isinstance(message, list):
-            self.__dict__["messages"] = [*message]
+            self.messages = [*message]
         elif message is not None:
             self.messages.append(user_message(message))
-        self.__dict__["last_messages_count"] = len(self.messages)
+        self.last_messages_count = len(self.messages)
         question = self._questions()
         shown = Display() if display else None
-        self.__dict__["responding"] = True
+        self.responding = True
         try:
             session = self._session_for(self.messages[: len(self.messages) - len(question)])
             text = "\n".join(words_of(it) for it in question)
@@ -259,9 +206,9 @@ class OpenInterpreter:
                     break
                 yield from self._turn(session, self.loop_message, shown)
         finally:
-            self.__dict__["responding"] = False
-            self.__dict__["_of_session"] = copy.deepcopy(self.messages)
-            self.__dict__["_returned"] = self._of_session[self.last_messages_count :]
+            self.responding = False
+            self._session_messages = copy.deepcopy(self.messages)
+            self._session_answer = self._session_messages[self.last_messages_count :]
             self._save()
 
     def _questions(self) -> list[Message]:
@@ -298,21 +245,20 @@ class OpenInterpreter:
     def _session_for(self, history: list[Message]) -> Session:
         """The session that has had exactly these messages: the one at hand, one from before, or a new one."""
         self._check_server()
-        if self._session is not None and self._of_session != history:
-            kept = [*self._kept, (self._of_session, self._returned, self._session)]
-            self.__dict__.update(_session=None, _of_session=[])
-            for index, (messages, returned, session) in enumerate(kept):
+        if self._session is not None and self._session_messages != history:
+            others = [*self._other_conversations, _Conversation(self._session_messages, self._session_answer, self._session)]
+            self._session = None
+            for index, other in enumerate(others):
                 # What `chat` returned begins behind the question, and Open Interpreter's README restores just that.
-                if history in (messages, returned):
-                    kept.pop(index)
-                    self.__dict__.update(_session=session, _of_session=list(history))
+                if history in (other.messages, other.answer):
+                    self._session = others.pop(index).session
                     break
-            for _, _, old in kept[:-KEPT_SESSIONS]:
-                old.close()
-            self.__dict__["_kept"] = kept[-KEPT_SESSIONS:]
+            for other in others[:-KEPT_SESSIONS]:
+                other.session.close()
+            self._other_conversations = others[-KEPT_SESSIONS:]
         if self._session is None:
-            self.__dict__["_session"] = self._open(history)
-            self.__dict__["_of_session"] = list(history)
+            self._session = self._open(history)
+        self._session_messages = list(history)
         wanted = "never" if self.auto_run else "always"
         if self._session.approval != wanted:
             self._session.approval = wanted
@@ -326,13 +272,13 @@ class OpenInterpreter:
 
     def _open(self, history: list[Message]) -> Session:
         server = self._server_running()
-        model, _ = self.llm.place
+        model, _ = self.llm.resolve()
         notebook = None
         if history:
             # The session goes on from a notebook, which has to be below the server's directory.
             file = server.root / f".sponde-{uuid.uuid4().hex[:8]}.ipynb"
             file.write_text(notebook_of(history))
-            self._files.append(file)
+            self._notebooks.append(file)
             notebook = file.name
         approval: Literal["never", "always"] = "never" if self.auto_run else "always"
         return Session(
@@ -345,47 +291,47 @@ class OpenInterpreter:
         parts = [own.strip(), self.custom_instructions.strip()]
         return "\n\n".join(part for part in parts if part) or None
 
-    def _settings(self) -> tuple[Any, ...]:
-        """What cannot change while the server runs."""
-        model, env = self.llm.place
+    def _wanted_server(self) -> _ServerSettings:
+        model, variables = self.llm.resolve()
         budget = self.max_budget if self.max_budget is not None else self.llm.max_budget
-        return (
-            model,
-            tuple(env.items()),
-            self.llm.supports_functions,
-            budget,
-            self.sandbox,
-            self.directory,
-            self.profile,
+        functions = self.llm.supports_functions
+        if self.llm.completions is not None and functions is None:
+            functions = False
+        return _ServerSettings(
+            model, tuple(variables.items()), functions, budget, self.sandbox, self.directory, self.profile
         )
 
     def _check_server(self) -> None:
         """Settings that changed since the start of the server: a new one goes on with the same messages."""
-        if self._started is not None and self._started[0] != self._settings():
+        if self._server is None:
+            return
+        if self._server_settings != self._wanted_server():
             self.close()
-        elif self._started is not None and self._started[1] != self._instructions():
+        elif self._session_instructions != self._instructions():
             # A prompt is a session's own, so that a new session begins, with the conversation but a new kernel.
             self._close_sessions()
-            self.__dict__["_started"] = (self._settings(), self._instructions())
+            self._session_instructions = self._instructions()
 
     def _server_running(self) -> Server:
         if self._server is None:
-            _, env, functions, budget, sandbox, directory, profile = self._settings()
+            wanted = self._wanted_server()
             # Each session says whether it asks; the server lets it change.
             options = ["--yes"]
-            options += ["--code-mode", "tools" if functions else "fenced"] if functions is not None else []
-            options += ["--max-cost", str(budget)] if budget else []
-            options += ["--sandbox", sandbox] if sandbox else []
-            options += ["--profile", profile] if profile else []
-            self.__dict__["_server"] = Server(directory, options, dict(env))
-            self.__dict__["_started"] = (self._settings(), self._instructions())
+            if wanted.supports_functions is not None:
+                options += ["--code-mode", "tools" if wanted.supports_functions else "fenced"]
+            options += ["--max-cost", str(wanted.max_budget)] if wanted.max_budget else []
+            options += ["--sandbox", wanted.sandbox] if wanted.sandbox else []
+            options += ["--profile", wanted.profile] if wanted.profile else []
+            self._server = Server(wanted.directory, options, dict(wanted.variables))
+            self._server_settings = wanted
+            self._session_instructions = self._instructions()
         return self._server
 
     def _close_sessions(self) -> None:
-        for session in [self._session, *(session for _, _, session in self._kept)]:
+        for session in [self._session, *(other.session for other in self._other_conversations)]:
             if session is not None:
                 session.close()
-        self.__dict__.update(_session=None, _of_session=[], _kept=[])
+        self._session, self._session_messages, self._other_conversations = None, [], []
 
     def _save(self) -> None:
         if self.conversation_filename is None and self.conversation_history_path is None:
@@ -420,7 +366,7 @@ class OpenInterpreter:
             return
         path = Path(profile)
         if path.suffix == ".py":
-            with _module(self):
+            with _imported_as_interpreter(self):
                 runpy.run_path(str(path))
             return
         self._apply(_parsed(path))
@@ -454,53 +400,44 @@ def _parsed(path: Path) -> dict[str, Any]:
     return yaml.safe_load(text) or {}
 
 
-def _unknown(name: str) -> str:
-    return f"`{name}` is not known here; docs/python.md lists what there is of Open Interpreter"
-
-
-def _warn_unknown(name: str) -> None:
-    warnings.warn(f"{_unknown(name)}: setting it does nothing", SpondeWarning, stacklevel=3)
-
-
-def _warn_missing(name: str, value: Any, usual: Any, why: str) -> None:
-    if value != usual and value is not None:
-        warnings.warn(f"`{name} = {value!r}` has no effect: {why}", SpondeWarning, stacklevel=3)
-
-
 interpreter = OpenInterpreter()
 
 
-class _module:
-    """The module `interpreter` of programs that were written for Open Interpreter, for a while."""
+class AsyncInterpreter:
+    """Open Interpreter's server, which Sponde has as a program."""
 
-    def __init__(self, instance: OpenInterpreter) -> None:
-        self._instance = instance
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise SpondeError(
+            "Sponde has no `AsyncInterpreter`",
+            "`sponde serve` is a server with sessions and events over HTTP (docs/server.md)",
+        )
 
-    def __enter__(self) -> None:
-        self._before = sys.modules.get("interpreter")
-        sys.modules["interpreter"] = _as_module(self._instance)
 
-    def __exit__(self, *_: object) -> None:
-        if self._before is None:
+@contextlib.contextmanager
+def _imported_as_interpreter(instance: OpenInterpreter) -> Iterator[None]:
+    """Lets a program that runs meanwhile import `instance` as Open Interpreter's module."""
+    before = sys.modules.get("interpreter")
+    sys.modules["interpreter"] = _as_module(instance)
+    try:
+        yield
+    finally:
+        if before is None:
             sys.modules.pop("interpreter", None)
         else:
-            sys.modules["interpreter"] = self._before
+            sys.modules["interpreter"] = before
 
 
 def _as_module(instance: OpenInterpreter) -> types.ModuleType:
     module = types.ModuleType("interpreter", "Open Interpreter's names, by Sponde.")
-    module.__dict__.update(
-        interpreter=instance,
-        OpenInterpreter=OpenInterpreter,
-        computer=instance.computer,
-        chat=instance.chat,
-    )
-
-    def missing(name: str) -> Callable[..., Any]:
-        hints = {"AsyncInterpreter": "`sponde serve` is a server with events over HTTP (docs/server.md)"}
-        raise AttributeError(f"`interpreter.{name}` is not here" + (f": {hints[name]}" if name in hints else ""))
-
-    module.__dict__["__getattr__"] = missing
+    names = {
+        "interpreter": instance,
+        "OpenInterpreter": OpenInterpreter,
+        "AsyncInterpreter": AsyncInterpreter,
+        "computer": instance.computer,
+        "chat": instance.chat,
+    }
+    for name, value in names.items():
+        setattr(module, name, value)
     return module
 
 

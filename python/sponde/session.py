@@ -7,6 +7,7 @@ on the server's stream of events, and a turn that the caller abandons is interru
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import threading
 import uuid
@@ -324,8 +325,7 @@ class Session:
         """
         body = {"at": str(at)} if at is not None else {}
         created = self._connection.json("POST", f"{self._path}/fork", body=body)
-        forked = object.__new__(Session)
-        forked.__dict__.update(self.__dict__)
+        forked = copy.copy(self)
         forked.id, forked.notices = created["id"], created["notices"]
         forked._path = f"/api/sessions/{forked.id}"
         # The server goes on as long as one of both does.

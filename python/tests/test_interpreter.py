@@ -243,7 +243,7 @@ class Settings(WithInterpreter):
             ):
                 llm = OpenInterpreter().llm
                 llm.model, llm.api_key = given, key
-                self.assertEqual(llm.place, expected)
+                self.assertEqual(llm.resolve(), expected)
 
     def test_what_has_no_effect_warns(self) -> None:
         interpreter = self.interpreter()
@@ -295,5 +295,7 @@ class Settings(WithInterpreter):
             import interpreter as old  # type: ignore[import-not-found]
 
             self.assertIs(old.OpenInterpreter, OpenInterpreter)
-            with self.assertRaisesRegex(AttributeError, "`sponde serve` is a server"):
-                _ = old.AsyncInterpreter
+            with self.assertRaisesRegex(sponde.SpondeError, "`sponde serve` is a server"):
+                old.AsyncInterpreter()
+            with self.assertRaises(ImportError):
+                from interpreter import nothing  # type: ignore[import-not-found]  # noqa: F401

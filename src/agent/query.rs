@@ -239,6 +239,22 @@ pub struct VariableInfo {
     pub preview: String,
 }
 
+/// A variable, as programs get it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VariableBrief<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its type, in the language's own words.
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    /// Rows and columns, or how many elements; empty if it has neither.
+    pub shape: String,
+    /// Bytes of memory that its values take, where that is known at once.
+    pub bytes: Option<u64>,
+    /// The beginning of what it prints as.
+    pub preview: &'a str,
+}
+
 /// A window of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FrameWindow {
@@ -410,11 +426,15 @@ impl VariableList {
 }
 
 impl VariableInfo {
-    /// The fields for programs.
-    pub fn fields(&self) -> Value {
-        serde_json::json!({
-            "name": self.name, "type": self.kind, "shape": self.extent(), "bytes": self.bytes, "preview": self.preview,
-        })
+    /// What programs get of it.
+    pub fn brief(&self) -> VariableBrief<'_> {
+        VariableBrief {
+            name: &self.name,
+            kind: &self.kind,
+            shape: self.extent(),
+            bytes: self.bytes,
+            preview: &self.preview,
+        }
     }
 
     /// Its shape or size in words; empty if it has neither.

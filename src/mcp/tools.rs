@@ -4,6 +4,7 @@
 //! Only a violation of the protocol is a protocol error.
 
 mod ask;
+mod fields;
 mod files;
 mod follow;
 mod results;
@@ -12,12 +13,14 @@ mod variables;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::app;
 use super::call::Call;
 use super::state::McpServer;
+use crate::agent::event::Undone;
 use crate::app::executor::{DEFAULT, ExecutorError};
 use crate::rpc::RpcError;
 
@@ -41,25 +44,25 @@ pub(super) fn list(has_model: bool) -> Vec<Value> {
              leads to all of it. The working directory is the workspace.",
             Effect::Changes,
         )),
-        tool::<variables::ListVariables>(
+        gives::<fields::Variables<'_>>(tool::<variables::ListVariables>(
             "list_variables",
             "List variables",
             "The variables that live in a session's kernel: name, type, shape and how each begins. Runs no code of yours.",
             Effect::Reads,
-        ),
-        tool::<variables::ReadVariable>(
+        )),
+        gives::<fields::ReadVariable<'_>>(tool::<variables::ReadVariable>(
             "read_variable",
             "Read a variable",
             "Rows of a table (data frame, series, array) in a Python session, sorted and filtered in the kernel, a window at a time; \
              of another variable its beginning.",
             Effect::Reads,
-        ),
-        tool::<files::ListFiles>(
+        )),
+        gives::<fields::Files>(tool::<files::ListFiles>(
             "list_files",
             "List files",
             "What is in a directory of the workspace.",
             Effect::Reads,
-        ),
+        )),
         tool::<files::ReadFile>(
             "read_file",
             "Read a file",
@@ -67,25 +70,25 @@ pub(super) fn list(has_model: bool) -> Vec<Value> {
              instead.",
             Effect::Reads,
         ),
-        tool::<files::WriteFile>(
+        gives::<fields::Written>(tool::<files::WriteFile>(
             "write_file",
             "Write a file",
             "Write a file of the workspace, whole or not at all; directories are made. One that is there is replaced.",
             Effect::Changes,
-        ),
-        tool::<sessions::NewSession>(
+        )),
+        gives::<fields::OpenSession<'_>>(tool::<sessions::NewSession>(
             "new_session",
             "New session",
             "Open another session: its own kernel, variables and notebook, in the same workspace.",
             Effect::Changes,
-        ),
-        tool::<sessions::Undo>(
+        )),
+        gives::<Undone>(tool::<sessions::Undo>(
             "undo",
             "Undo",
             "Take the last runs of a session back: their cells, the variables of a Python kernel, and the files that they changed in \
              the workspace.",
             Effect::Changes,
-        ),
+        )),
         tool::<sessions::ExportNotebook>(
             "export_notebook",
             "Export the notebook",
@@ -104,6 +107,14 @@ pub(super) fn list(has_model: bool) -> Vec<Value> {
         )));
     }
     tools
+}
+
+/// Declares the fields that a tool returns whenever it succeeds.
+fn gives<T: JsonSchema>(mut tool: Value) -> Value {
+    if let Value::Object(own) = &mut tool {
+        own.insert("outputSchema".to_owned(), fields::schema::<T>());
+    }
+    tool
 }
 
 /// Adds the page to a tool whose results are outputs of cells.
@@ -238,13 +249,9 @@ impl From<ExecutorError> for Failed {
 }
 
 /// A result whose text and fields have the same content.
-fn said(text: impl Into<String>, fields: Value) -> Value {
+fn said(text: impl Into<String>, fields: &impl Serialize) -> Value {
     let text: String = text.into();
-    let mut result = json!({ "content": [{ "type": "text", "text": text }] });
-    if !fields.is_null() {
-        result["structuredContent"] = fields;
-    }
-    result
+    json!({ "content": [{ "type": "text", "text": text }], "structuredContent": fields })
 }
 
 #[expect(

@@ -58,11 +58,8 @@ impl Access {
         headers: &HeaderMap,
         peer: Peer,
     ) -> Result<(), Problem> {
-        let host = only(headers, HOST.as_str());
-        let host = uri.authority().map_or(host, |it| Some(it.as_str()));
-        let host = host.map(str::to_ascii_lowercase).unwrap_or_default();
-        let name = name_of(&host);
-        if !is_own(name, peer) && !self.hosts.iter().any(|own| own == name || *own == host) {
+        let host = host_of(uri, headers);
+        if !self.is_reached_as(&host, peer) {
             return Err(
                 Problem::forbidden("this server is not reached under that name")
                     .hint("name the host of a proxy with --allow-host"),
@@ -87,6 +84,12 @@ impl Access {
                 "requests of other pages are not answered",
             ))
         }
+    }
+
+    /// Whether `host` is a name of ours.
+    pub(super) fn is_reached_as(&self, host: &str, peer: Peer) -> bool {
+        let name = name_of(host);
+        is_own(name, peer) || self.hosts.iter().any(|own| own == name || own == host)
     }
 
     /// Step 3.
@@ -163,6 +166,13 @@ impl Access {
         tracing::warn!(of = wrong.len(), "a request had a wrong token");
         Err(unauthorised("this is not the server's token"))
     }
+}
+
+/// The host and port that a request names, in lower case; empty if there is none.
+pub(super) fn host_of(uri: &Uri, headers: &HeaderMap) -> String {
+    let host = only(headers, HOST.as_str());
+    let host = uri.authority().map_or(host, |it| Some(it.as_str()));
+    host.map(str::to_ascii_lowercase).unwrap_or_default()
 }
 
 /// Whether `name` can only mean this machine: a numeric address cannot be pointed elsewhere.

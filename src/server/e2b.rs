@@ -12,6 +12,8 @@ mod filesystem;
 mod frame;
 mod line;
 mod listing;
+mod missing;
+mod ports;
 mod process;
 mod snapshots;
 pub(super) mod state;
@@ -30,6 +32,7 @@ use super::operation::{Add, operation};
 use crate::app::sandboxes::ProgramSandbox;
 pub(super) use admit::{admit, is_at, knows};
 use failure::E2bFailure;
+pub(super) use ports::refuse_port;
 
 /// How long a body may take to arrive.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -114,7 +117,7 @@ pub(super) fn routes(add: &mut Add<'_>) {
     );
     add(
         "/e2b/templates/{id}",
-        delete(snapshots::remove).fallback(control::missing),
+        delete(snapshots::remove).fallback(missing::route),
         vec![operation("delete", "E2B: remove a snapshot")],
     );
     in_sandbox(add);
@@ -183,11 +186,11 @@ fn in_sandbox(add: &mut Add<'_>) {
     );
     add(
         "/e2b/{*rest}",
-        get(control::missing)
-            .post(control::missing)
-            .put(control::missing)
-            .patch(control::missing)
-            .delete(control::missing),
+        get(missing::route)
+            .post(missing::route)
+            .put(missing::route)
+            .patch(missing::route)
+            .delete(missing::route),
         vec![json("get", "E2B: what needs a virtual machine; it says so")],
     );
 }

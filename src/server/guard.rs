@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::access::key_of;
+use super::access::{host_of, key_of};
 use super::e2b;
 use super::extract::Json;
 use super::jupyter;
@@ -29,6 +29,13 @@ pub(super) async fn guard(
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.unwrap_or(Peer { own: None });
+    // No route is behind a name that is not ours; this only says more than that.
+    let host = host_of(uri, headers);
+    if !access.is_reached_as(&host, peer)
+        && let Some(failure) = e2b::refuse_port(&host)
+    {
+        return hardened(&shared, failure.into_response());
+    }
     let mut checked = access.check_source(uri, headers, peer);
     let is_barred = shared.scope == Scope::Read && changes(method, headers);
     let barred = || {

@@ -5,6 +5,7 @@ mod conformance;
 mod dify;
 mod e2b;
 mod e2b_agents;
+mod e2b_missing;
 mod librechat;
 mod mcp;
 mod mcp_app;

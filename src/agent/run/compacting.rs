@@ -28,6 +28,8 @@ const TRIES: u32 = 3;
 /// Maximum late outputs that wait to be sent; their maximum bytes follow.
 const LATE: usize = 32;
 const LATE_BYTES: usize = 4 << 10;
+/// Follows the last late output that is sent, if there were more.
+const MORE_LATE: &str = "\n[more late output is in the notebook]";
 
 /// What is known about the available room.
 #[derive(Default)]
@@ -305,8 +307,11 @@ impl Session {
             let _ = write!(all, "\n{text}");
         } else if late.len() < LATE {
             late.push((count, text));
+        } else if let Some((_, all)) = late.last_mut()
+            && !all.ends_with(MORE_LATE)
+        {
+            all.push_str(MORE_LATE);
         }
-        // The notebook has the rest.
     }
 
     /// Fixes the text of these cells for the model, whatever comes later.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::change::Change;
 use super::super::resources::file_uri;
 use super::super::state::McpServer;
-use super::{Arguments, Failed, said};
+use super::{Arguments, Failed, fields, said};
 use crate::app::executor::{FileError, FileKind, lines_of};
 use crate::app::files::EntryKind;
 
@@ -75,20 +75,18 @@ pub(super) async fn list(
     let root = workspace.root().display().to_string();
     let entries = blocking(move || workspace.list(&path)).await?;
     let mut text = format!("{root}\n");
-    let mut fields = Vec::new();
-    for it in entries {
+    for it in &entries {
         let end = if it.kind == EntryKind::Directory {
             "/"
         } else {
             ""
         };
         let _ = writeln!(text, "{}{end}\t{} bytes", it.name, it.bytes);
-        fields.push(json!(it));
     }
-    if fields.is_empty() {
+    if entries.is_empty() {
         text.push_str("nothing is there");
     }
-    Ok(said(text, json!({ "entries": fields })))
+    Ok(said(text, &fields::Files { entries }))
 }
 
 pub(super) async fn read(
@@ -118,7 +116,7 @@ pub(super) async fn read(
             } else {
                 String::new()
             };
-            said(text + &note, fields)
+            said(text + &note, &fields)
         }
         FileKind::Image(mime) => json!({ "content": [
             { "type": "image", "data": STANDARD.encode(&bytes), "mimeType": mime },
@@ -153,7 +151,7 @@ pub(super) async fn write(
     server.changed(Change::Updated(file_uri(&path)));
     Ok(said(
         format!("wrote {bytes} bytes to {path}"),
-        json!({ "path": path, "bytes": bytes }),
+        &fields::Written { path, bytes },
     ))
 }
 

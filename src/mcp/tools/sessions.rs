@@ -10,7 +10,7 @@ use super::super::call::Call;
 use super::super::change::Change;
 use super::super::resources::{notebook_uri, notebook_uri_as};
 use super::super::state::McpServer;
-use super::{Arguments, Failed, default_session, said};
+use super::{Arguments, Failed, default_session, fields, said};
 use crate::app::executor::{Opening, UndoOutcome};
 use crate::app::exported::Exported;
 
@@ -93,15 +93,15 @@ pub(super) async fn create(
     for note in &session.notes {
         let _ = write!(text, "\n[{note}]");
     }
-    let fields = json!({
-        "session": session.name,
-        "id": session.live.id,
-        "languages": languages,
-        "notebook": notebook,
-        "resource": notebook_uri(&session.name),
-        "sandbox": session.live.sandbox,
-    });
-    Ok(said(text, fields))
+    let fields = fields::OpenSession {
+        session: &session.name,
+        id: &session.live.id,
+        languages,
+        notebook,
+        resource: notebook_uri(&session.name),
+        sandbox: &session.live.sandbox,
+    };
+    Ok(said(text, &fields))
 }
 
 pub(super) async fn undo(
@@ -132,7 +132,7 @@ pub(super) async fn undo(
             for note in &undone.notes {
                 let _ = write!(text, "\n[{note}]");
             }
-            Ok(said(text, json!(undone)))
+            Ok(said(text, &undone))
         }
         UndoOutcome::Inexact(what) => Err(Failed::new(format!(
             "nothing was undone, because undo would be incomplete: {}",

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::state::McpServer;
-use super::{Arguments, Failed, default_session, said};
+use super::{Arguments, Failed, default_session, fields, said};
 use crate::agent::query::{FrameWindow, QueryError, QueryReason, Rows, VariableInfo};
 use crate::app::executor::Looked;
 
@@ -72,8 +72,8 @@ pub(super) async fn list(
     if variables.is_empty() {
         text.push_str("there are no variables yet");
     }
-    let fields: Vec<Value> = variables.iter().map(VariableInfo::fields).collect();
-    Ok(said(text, json!({ "variables": fields, "more": more })))
+    let variables = variables.iter().map(VariableInfo::brief).collect();
+    Ok(said(text, &fields::Variables { variables, more }))
 }
 
 pub(super) async fn read(
@@ -90,7 +90,7 @@ pub(super) async fn read(
         filter: wanted.filter,
     };
     match session.look_at(&wanted.name, &rows).await {
-        Ok(Looked::Rows(window)) => Ok(said(table(&window), json!(window))),
+        Ok(Looked::Rows(window)) => Ok(said(table(&window), &fields::ReadVariable::Rows(&window))),
         Ok(Looked::Beginning(it)) => Ok(said(
             format!(
                 "{}{}: {}\n[run code to see more of it]",
@@ -98,7 +98,7 @@ pub(super) async fn read(
                 extent(&it),
                 it.preview
             ),
-            it.fields(),
+            &fields::ReadVariable::Beginning(it.brief()),
         )),
         Err(error) => Err(error.into()),
     }
@@ -164,6 +164,8 @@ impl From<QueryError> for Failed {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

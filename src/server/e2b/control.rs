@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::failure::E2bFailure;
+use super::missing::Missing;
 use super::{ENVD, InSandbox, parsed};
 use crate::app::sandboxes::{LONGEST, NewSandbox, ProgramSandbox, SandboxState, moment};
 use crate::server::extract::{Path, Query};
@@ -68,10 +69,10 @@ pub(super) async fn create(
 ) -> Result<Response, E2bFailure> {
     let new: New = parsed(request).await?;
     if new.volume_mounts.is_some_and(|it| !it.is_empty()) {
-        return Err(E2bFailure::missing("a volume"));
+        return Err(Missing::Volume.into());
     }
     if new.mcp.is_some_and(|it| !it.is_null()) {
-        return Err(E2bFailure::missing("E2B's MCP gateway"));
+        return Err(Missing::McpGateway.into());
     }
     let new = NewSandbox {
         template: new.template.unwrap_or_else(|| "base".to_owned()),
@@ -247,10 +248,4 @@ pub(super) async fn variables(InSandbox(sandbox): InSandbox) -> Json<Map<String,
             .map(|(name, value)| (name, value.into()))
             .collect(),
     )
-}
-
-/// What is not there, and mostly cannot be.
-pub(super) async fn missing(uri: Uri) -> E2bFailure {
-    let path = uri.path().trim_start_matches("/e2b");
-    E2bFailure::missing(&format!("`{path}` of E2B's API"))
 }

@@ -38,12 +38,6 @@ impl E2bFailure {
         }
     }
 
-    /// What needs a virtual machine, or is not built.
-    pub(super) fn missing(what: &str) -> Self {
-        let message = format!("{what} is not available in Sponde (docs/e2b.md)");
-        Self::new(StatusCode::NOT_IMPLEMENTED, message)
-    }
-
     /// As the code interpreter says it.
     pub(super) fn into_text(self) -> Response {
         (self.status, self.message).into_response()

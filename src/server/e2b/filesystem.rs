@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::failure::E2bFailure;
 use super::files::blocking;
 use super::frame::{self, Frames};
+use super::missing::Missing;
 use super::{InSandbox, body, parse, parsed};
 use crate::app::sandboxes::{Change, ChangeType, Entry, EntryType, ProgramSandbox, Watch, moment};
 use crate::server::extract::Path;
@@ -79,7 +80,7 @@ pub(super) async fn call(
                     it.watches().remove(&wanted.watcher_id)?;
                     json!({})
                 }
-                other => return Err(E2bFailure::missing(&format!("`{other}` of files"))),
+                other => return Err(Missing::Call(format!("`{other}` of files")).into()),
             })
         })
         .await

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::E2bFailure;
 use super::frame::{self, Frames};
+use super::missing::Missing;
 use super::{InSandbox, body, parse, parsed};
 use crate::app::sandboxes::{
     Events, Input, ProcessEvent, ProcessInfo, ProcessRequest, ProgramSandbox, Stream, TerminalSize,
@@ -312,7 +313,7 @@ async fn once(
             };
             processes.signal(&wanted.process.which()?, kills)?;
         }
-        other => return Err(E2bFailure::missing(&format!("`{other}` of commands"))),
+        other => return Err(Missing::Call(format!("`{other}` of commands")).into()),
     }
     Ok(json!({}))
 }

@@ -61,7 +61,7 @@ pub(super) async fn begin(shared: &Shared, wanted: Wanted) -> Result<Arc<SharedK
 fn directory(shared: &Shared, path: &str) -> Result<PathBuf, Problem> {
     let place = contents::place(shared, path)?;
     let mut at = place.as_path();
-    // A missing path belongs to its nearest existing parent. Links are not followed, as everywhere.
+    // A missing path belongs to its nearest existing parent. A link may not lead out of the root.
     while !at.is_dir() {
         match at.parent() {
             Some(parent) if parent.starts_with(&shared.root) => at = parent,

@@ -14,6 +14,8 @@ fn expected(mode: &str, version: &str) -> Value {
         "version": version,
         "tools": ["run_code", "list_variables", "read_variable", "list_files", "read_file", "write_file", "new_session", "undo",
             "export_notebook"],
+        // With an output schema, and those of them whose results were not checked against it.
+        "schemas": [["list_variables", "read_variable", "list_files", "write_file", "new_session", "undo"], []],
         "first": [["out\n42"], "out\n42", {"status": "ok", "execution_count": 1, "error": null}],
         "state": ["43"],
         "failed": [true, {"status": "error", "execution_count": 3,

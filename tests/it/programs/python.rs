@@ -87,6 +87,11 @@ async fn the_interpreter_that_stands_in() {
 }
 
 #[tokio::test]
+async fn open_interpreters_own_examples() {
+    passes("tests/test_open_interpreter_examples.py").await;
+}
+
+#[tokio::test]
 async fn adapters_for_agent_libraries() {
     passes("tests/test_adapters.py").await;
 }

@@ -43,10 +43,20 @@ impl Server<'_> {
     }
 
     async fn connect(&self, kernel: &str, session: &str, dialect: Dialect) -> Socket {
+        self.connect_as(&self.token, kernel, session, dialect).await
+    }
+
+    /// The same for who has `token`.
+    async fn connect_as(
+        &self,
+        token: &str,
+        kernel: &str,
+        session: &str,
+        dialect: Dialect,
+    ) -> Socket {
         let host = self.base.strip_prefix("http://").unwrap();
         let url = format!(
-            "ws://{host}/jupyter/api/kernels/{kernel}/channels?session_id={session}&token={}",
-            self.token
+            "ws://{host}/jupyter/api/kernels/{kernel}/channels?session_id={session}&token={token}"
         );
         let mut request = url.into_client_request().unwrap();
         if dialect == Dialect::V1 {
@@ -66,6 +76,16 @@ impl Server<'_> {
             session: session.to_owned(),
             asked: 0,
         }
+    }
+}
+
+impl Server<'_> {
+    /// All that a kernel says about code that the holder of `token` has it run.
+    pub(super) async fn said_by_kernel(&self, token: &str, kernel: &str, code: &str) -> String {
+        let mut socket = self.connect_as(token, kernel, "c", Dialect::Json).await;
+        let id = socket.execute(code).await;
+        let seen = socket.about(&id).await;
+        seen.iter().map(|it| it.content.to_string()).collect()
     }
 }
 

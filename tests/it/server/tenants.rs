@@ -1,5 +1,6 @@
 //! Tenants of one server attack each other: by ids, paths, links, signals, sockets, the environment. Nothing comes of it.
 
+mod code;
 mod wires;
 
 use reqwest::{Method, RequestBuilder};

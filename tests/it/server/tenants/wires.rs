@@ -10,7 +10,7 @@ use super::super::answer;
 use super::{SECRET, Tenant};
 
 /// What `tenant` gets of MCP, as text; `client` is what a handshake gave.
-async fn mcp(
+pub(super) async fn mcp(
     tenant: &Tenant<'_>,
     client: Option<&str>,
     method: &str,
@@ -36,7 +36,7 @@ async fn mcp(
     )
 }
 
-async fn shake_hands(tenant: &Tenant<'_>) -> (u16, Option<String>) {
+pub(super) async fn shake_hands(tenant: &Tenant<'_>) -> (u16, Option<String>) {
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" },
     });
@@ -44,7 +44,7 @@ async fn shake_hands(tenant: &Tenant<'_>) -> (u16, Option<String>) {
     (status, client)
 }
 
-async fn run_code(tenant: &Tenant<'_>, client: &str, code: &str) -> String {
+pub(super) async fn run_code(tenant: &Tenant<'_>, client: &str, code: &str) -> String {
     let params = json!({ "name": "run_code", "arguments": { "code": code } });
     mcp(tenant, Some(client), "tools/call", params).await.2
 }
