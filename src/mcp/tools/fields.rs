@@ -44,7 +44,7 @@ pub(super) struct Written {
     /// The file, relative to the workspace.
     pub(super) path: String,
     /// How many bytes it has.
-    pub(super) bytes: usize,
+    pub(super) bytes: u64,
 }
 
 /// Of `new_session`.

@@ -107,8 +107,8 @@ pub(super) async fn variables(
     let language = given(whose.language);
     let list = session.live.asides.variables(language.as_deref()).await?;
     let (variables, more) = list.first(VARIABLES);
-    let fields: Vec<Value> = variables.iter().map(VariableInfo::fields).collect();
-    Ok(Json(json!({ "variables": fields, "more": more })).into_response())
+    let variables: Vec<_> = variables.iter().map(VariableInfo::brief).collect();
+    Ok(Json(json!({ "variables": variables, "more": more })).into_response())
 }
 
 /// Rows of a table, or how another variable begins.
