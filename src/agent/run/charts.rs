@@ -1,5 +1,5 @@
-//! Figures: their charts are kept with the output. Of matplotlib's the vector graphics and the data, which come with the picture, are
-//! kept as files beside it.
+//! Figures: their charts are kept with the output, their data as files beside the picture or page; of matplotlib's, with which the
+//! data comes, the vector graphics too.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -60,7 +60,9 @@ impl PlotSources {
     /// The files that belong to a picture, with their extensions.
     pub(super) fn files_of(&self, data: &MimeBundle) -> Vec<(&'static str, Vec<u8>)> {
         let Some(source) = picture(data).and_then(|picture| self.0.get(&picture)) else {
-            return Vec::new();
+            // One of Plotly or Vega has its data in the output.
+            let data = chart::csv(data).map(|it| ("csv", it.into_bytes()));
+            return data.into_iter().collect();
         };
         let graphic = source.svg.clone().map(|it| ("svg", it.into_bytes()));
         let data = source.csv().map(|it| ("csv", it.into_bytes()));
