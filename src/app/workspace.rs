@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::facts::inside::{self, UnreadFile};
+use crate::agent::facts::picture::{self, GivenPicture};
 use crate::agent::facts::{self, Language, url};
 use crate::agent::guidance::Coaching;
 use crate::error::Failure;
@@ -77,6 +78,13 @@ pub fn unread(
     let mut unread = inside::unread(&files, cwd);
     unread.extend(inside::remote(addresses));
     unread
+}
+
+/// The pictures among them.
+pub fn pictures(files: &[PathBuf], here: &Path, cwd: &Path) -> Vec<GivenPicture> {
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    picture::given(&files, cwd)
 }
 
 /// The words about files, and those about what is at `addresses`.
