@@ -97,6 +97,8 @@ duck = duckdb.connect('shop.duckdb')
 duck.execute("CREATE TABLE sales AS SELECT DATE '2024-01-01' + n::INT AS day, n / 2 AS amount, ['x'] AS tags FROM range(50) t(n)")
 duck.execute("CREATE SCHEMA other; CREATE TABLE other.empty (a INT)")
 duck.execute("CREATE VIEW trap AS SELECT * FROM read_csv_auto('/etc/passwd')")
+con.close()
+duck.close()
 "#,
     );
     let ended = sponde.run(&["profile", "shop.db"]);
