@@ -19,13 +19,14 @@ mod json;
 mod kind;
 mod layout;
 mod libraries;
+mod loading;
 mod look;
 mod names;
 mod netcdf;
 mod notebook;
 mod parquet;
 mod pdf;
-mod picture;
+pub mod picture;
 mod shapes;
 mod sheet;
 mod sketch;
@@ -47,6 +48,7 @@ use crate::kernel::KernelSource;
 pub use calls::Language;
 pub use database::{DatabaseFacts, databases};
 pub use libraries::has_library;
+pub use loading::{Engine, Loading, NotLoadable, loading};
 use target::Target;
 
 /// How many columns are described.
@@ -105,29 +107,6 @@ pub fn files(
         facts.push_str(&sketch::write(&parts, share.min(ROOM)));
     }
     Ok(facts.trim_end().to_owned())
-}
-
-/// The line of Python that loads the table `file` as the data frame `df`, for code in `cwd`; `None` if there is no
-/// such line.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn loading(file: &Path, cwd: &Path) -> io::Result<Option<String>> {
-    let target = Target {
-        path: file,
-        inner: file.strip_prefix(cwd).unwrap_or(file),
-        language: Language::Python,
-    };
-    let parts = look::into(&target)?;
-    // After the name, which can contain anything.
-    let named = format!("File {}", names::shown_path(target.inner));
-    let mut heads = parts
-        .iter()
-        .filter_map(|part| part.head.strip_prefix(&named));
-    let load = heads.find_map(|head| head.split_once("Load with "));
-    Ok(load
-        .map(|(_, load)| load.to_owned())
-        .filter(|load| load.starts_with("df = pd.") && !load.contains('\n')))
 }
 
 /// Where the work is done, and with which tools: the directory, relative to `home`, and the kernels, the main one

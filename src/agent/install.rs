@@ -53,6 +53,8 @@ pub struct Offer {
     pub environment: String,
     /// Whether the environment is Sponde's own.
     pub is_private: bool,
+    /// Whether an installation that is running now brings it.
+    pub is_coming: bool,
 }
 
 /// Installs packages, outside of any sandbox.
@@ -72,6 +74,12 @@ pub trait Installer: Send + Sync {
     /// # Errors
     /// A message, if the installation failed.
     fn install(&self, offer: Offer) -> BoxFuture<'static, Result<(), String>>;
+
+    /// Waits for the installation that brings the offered package.
+    ///
+    /// # Errors
+    /// A message, if the package is not there at its end, or the end does not come.
+    fn wait(&self, offer: Offer) -> BoxFuture<'static, Result<(), String>>;
 }
 
 /// The decision about an offer.
@@ -127,6 +135,27 @@ pub fn question(offer: &Offer) -> String {
     format!(
         "The code needs the module `{module}`. {doubt}Install the package `{package}` into {environment}? [y]es, [n]o: "
     )
+}
+
+/// What the person is told about an offer that is not taken.
+pub fn left(offer: &Offer) -> String {
+    let Offer {
+        module,
+        package,
+        environment,
+        ..
+    } = offer;
+    if offer.is_known {
+        format!(
+            "`{module}` is in the package `{package}`, which {environment} does not have; it is not installed without being asked for \
+             (--install allow, or in a chat)"
+        )
+    } else {
+        format!(
+            "`{module}` is not installed: Sponde does not know which package has it. The package `{package}` on the index may \
+             not be the intended one"
+        )
+    }
 }
 
 /// Whether the answer is yes.
@@ -196,6 +225,7 @@ mod tests {
             python: PathBuf::new(),
             environment: "somewhere".to_owned(),
             is_private,
+            is_coming: false,
         };
         for (policy, known, private, attended, expected) in [
             (InstallPolicy::Allow, true, true, false, Verdict::Install),

@@ -62,6 +62,7 @@ mod rerun;
 mod restoring;
 mod running;
 mod sampled;
+mod showing;
 mod sql;
 mod status;
 mod subscribers;

@@ -83,6 +83,18 @@ pub(super) async fn add(
     install(python, packages, more, &context.notify).await
 }
 
+/// Whether the lock has a package of this name.
+pub(super) fn is_pinned(package: &str) -> bool {
+    let plain = |name: &str| name.to_lowercase().replace(['_', '.'], "-");
+    let mut names = LOCK.lines().filter_map(|line| line.split_once("=="));
+    names.any(|(name, _)| plain(name) == plain(package))
+}
+
+/// Whether the interpreter has a package.
+pub(super) async fn has(python: &Path, package: &str) -> bool {
+    missing(python, &[package]).await.is_empty()
+}
+
 /// Whether pip's output says that a version is not available.
 fn lacks_version(words: &str) -> bool {
     words.contains("No matching distribution found") || words.contains("ResolutionImpossible")
@@ -258,6 +270,18 @@ pub(super) async fn install(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_knows_its_packages() {
+        for (package, is) in [
+            ("scikit-learn", true),
+            ("SQLAlchemy", true),
+            ("python_calamine", true),
+            ("tabulate", false),
+        ] {
+            assert_eq!(is_pinned(package), is, "{package}");
+        }
+    }
 
     #[test]
     fn uv_is_told_what_pip_is_configured_to_do() {

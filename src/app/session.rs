@@ -102,6 +102,7 @@ pub async fn start(
     let addresses = addresses(settings);
     let named_files = workspace::with_addresses(named_files, &addresses);
     let unread = workspace::unread(&files, &addresses, &here, &cwd, &kernel);
+    let pictures = workspace::pictures(&files, &here, &cwd);
     let instructions = project::instructions(&here, settings, context);
     let added = instructions.iter().map(|it| it.source.clone()).collect();
     let models = Switchboard::new(
@@ -186,6 +187,7 @@ pub async fn start(
         } else {
             Vec::new()
         },
+        pictures,
         before: words,
         coaching,
         others,

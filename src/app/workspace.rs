@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::facts::inside::{self, UnreadFile};
+use crate::agent::facts::picture::{self, GivenPicture};
 use crate::agent::facts::{self, Language, url};
 use crate::agent::guidance::Coaching;
 use crate::error::Failure;
@@ -77,6 +78,13 @@ pub fn unread(
     let mut unread = inside::unread(&files, cwd);
     unread.extend(inside::remote(addresses));
     unread
+}
+
+/// The pictures among the files.
+pub fn pictures(files: &[PathBuf], here: &Path, cwd: &Path) -> Vec<GivenPicture> {
+    let files: Vec<PathBuf> = files.iter().map(|file| here.join(file)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    picture::given(&files, cwd)
 }
 
 /// Appends text about the content at `addresses` to the text about files.

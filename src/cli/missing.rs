@@ -11,7 +11,7 @@ use super::models::pull;
 use super::style::{HINT, paint, stderr_colours};
 use super::{Context, eprint, human};
 use crate::app::SessionSettings;
-use crate::app::install::kernel::{lacks_more, wants_more};
+use crate::app::install::lock::{lacks_more, wants_more};
 use crate::app::missing::{Missing, look, nothing_here};
 use crate::error::Failure;
 use crate::llm::local::{DEFAULT_MODEL, KnownModel};

@@ -142,10 +142,11 @@ def _sponde_frame(request):
             if isinstance(frame, polars.Series):
                 frame = frame.to_frame(frame.name or 'value')
             self.frame = frame
-            self.names = list(frame.columns)
+            schema = frame.collect_schema()
+            self.names, self.kinds = schema.names(), schema.dtypes()
 
         def types(self):
-            return [str(kind) for kind in self.frame.dtypes]
+            return [str(kind) for kind in self.kinds]
 
         def place(self, name):
             if name not in self.names:
@@ -156,7 +157,7 @@ def _sponde_frame(request):
             polars = self.polars
             column = lambda name: polars.col(name).cast(polars.String, strict=False).str.to_lowercase()
             hits = [column(name).str.contains(text.lower(), literal=True).fill_null(False)
-                    for name, kind in zip(self.names, self.frame.dtypes)
+                    for name, kind in zip(self.names, self.kinds)
                     if not isinstance(kind, (polars.List, polars.Struct, polars.Array)) and kind != polars.Binary]
             self.frame = self.frame.filter(polars.any_horizontal(hits)) if hits else self.frame.clear()
 
@@ -203,6 +204,63 @@ def _sponde_frame(request):
             else:
                 self.frame.write_excel(to)
 
+    class Lazy(Polars):
+        # Only what is shown is computed: the whole may be larger than memory.
+        def total(self):
+            return self.frame.select(self.polars.len()).collect().item()
+
+        def rows(self, offset, limit):
+            return [[plain(value) for value in row] for row in self.frame.slice(offset, limit).collect().rows()]
+
+        def profile(self, name):
+            return Polars(self.frame.select(self.polars.col(self.place(name))).collect()).profile(name)
+
+        def write(self, format, to):
+            Polars(self.frame.collect()).write(format, to)
+
+    class Arrow:
+        def __init__(self, table):
+            self.table, self.frame = table, None
+            self.names = [str(name) for name in table.column_names]
+
+        def types(self):
+            return [str(kind) for kind in self.table.schema.types]
+
+        def pandas(self, table):
+            try:
+                import pandas
+            except ImportError:
+                raise Refused('no_frame', "Arrow's tables are filtered, sorted and saved where pandas is installed") from None
+            return Pandas(table.to_pandas())
+
+        def whole(self):
+            self.frame = self.frame or self.pandas(self.table)
+            return self.frame
+
+        def keep(self, text):
+            self.whole().keep(text)
+
+        def sort(self, name, descending):
+            self.whole().sort(name, descending)
+
+        def total(self):
+            return self.table.num_rows if self.frame is None else self.frame.total()
+
+        def rows(self, offset, limit):
+            if self.frame is not None:
+                return self.frame.rows(offset, limit)
+            part = self.table.slice(offset, limit)
+            columns = [[plain(value) for value in column.to_pylist()] for column in part.columns]
+            return [list(row) for row in zip(*columns)] if columns else [[] for _ in range(part.num_rows)]
+
+        def profile(self, name):
+            if name not in self.names:
+                raise Refused('no_column', f'there is no column `{name}`')
+            return self.pandas(self.table.select([self.names.index(name)])).profile(name)
+
+        def write(self, format, to):
+            self.whole().write(format, to)
+
     def find():
         scope = get_ipython().user_ns
         if request['name'] not in scope:
@@ -211,14 +269,12 @@ def _sponde_frame(request):
         module, kind = type(value).__module__.split('.')[0], type(value).__name__
         if module in ('pandas', 'geopandas') and kind in ('DataFrame', 'Series', 'GeoDataFrame', 'GeoSeries'):
             return Pandas(value)
-        if module == 'polars' and kind in ('DataFrame', 'Series', 'LazyFrame'):
-            return Polars(value.collect() if kind == 'LazyFrame' else value)
+        if module == 'polars' and kind in ('DataFrame', 'Series'):
+            return Polars(value)
+        if module == 'polars' and kind == 'LazyFrame':
+            return Lazy(value)
         if module == 'pyarrow' and kind == 'Table':
-            try:
-                import pandas
-            except ImportError:
-                raise Refused('no_frame', "Arrow's tables are shown where pandas is installed") from None
-            return Pandas(value.to_pandas())
+            return Arrow(value)
         if module == 'numpy' and getattr(value, 'ndim', 0) in (1, 2):
             try:
                 import pandas
@@ -249,7 +305,7 @@ def _sponde_frame(request):
                 frame.write(request['format'], file)
             except ImportError as error:
                 library = {'parquet': 'pyarrow', 'xlsx': 'openpyxl'}.get(request['format'], '')
-                if type(frame).__name__ == 'Polars' and request['format'] == 'xlsx':
+                if isinstance(frame, Polars) and request['format'] == 'xlsx':
                     library = 'xlsxwriter'
                 raise Refused('missing_library', f'the kernel has no library for this format: {error}',
                               f'install it there with `%pip install {library}`, or export as CSV') from None

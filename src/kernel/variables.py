@@ -29,8 +29,14 @@ def _sponde_variables():
                 size = _sys.getsizeof(value)
             line['bytes'] = int(size)
             # Columns say more of a frame than its first rows; big things must not be printed whole.
-            columns = getattr(value, 'columns', None)
-            if module in ('pandas', 'polars') and columns is not None:
+            if module == 'pyarrow':
+                columns = getattr(value, 'column_names', None)
+            elif module == 'polars' and kind.__name__ == 'LazyFrame':
+                columns = value.collect_schema().names()
+                line['shape'] = f'? x {len(columns)}'
+            else:
+                columns = getattr(value, 'columns', None)
+            if module in ('pandas', 'polars', 'pyarrow') and columns is not None:
                 line['head'] = ', '.join(map(str, list(columns)[:30]))
             elif module in ('pandas', 'polars', 'numpy') and isinstance(shape, tuple) and shape:
                 line['head'] = repr(value[:5])

@@ -5,10 +5,12 @@
 //! code's: nothing here trusts them.
 
 mod plotly;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod vega_lite;
 
+pub use rows::csv;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -29,7 +29,8 @@ impl SentResults {
     pub fn tell(&mut self, cells: &[&Cell], budget: Budget<'_>) {
         for cell in cells {
             if let Some(code) = cell.code() {
-                self.0.insert(cell.id.clone(), told(&cell.id, code, budget));
+                self.results
+                    .insert(cell.id.clone(), told(&cell.id, code, budget));
             }
         }
     }

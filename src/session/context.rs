@@ -101,7 +101,8 @@ pub fn exchanges<'a>(
             _ if first.is_foreign() && first.source.trim().is_empty() => continue,
             CellKind::Cut => continue,
             CellKind::Code(_) if step.is_none() && sql::is_setup(&first.source) => continue,
-            CellKind::User | CellKind::Note => vec![said(&first.source)],
+            CellKind::User => vec![said(&first.source)],
+            CellKind::Note => vec![note(first, teller)],
             CellKind::Compaction(compaction) => match compaction.measure {
                 Measure::Outputs => vec![said(&first.source)],
                 // The latest summary comes first and replaces earlier ones.
@@ -198,6 +199,23 @@ fn latest_summary(cells: &[Cell]) -> Option<(&Cell, &str)> {
 
 fn said(words: &str) -> Message {
     Message::User(vec![Part::Text(words.to_owned())])
+}
+
+/// A note, with the pictures that the person gave.
+fn note(cell: &Cell, teller: Teller<'_>) -> Message {
+    let mut parts = vec![Part::Text(cell.source.clone())];
+    let Budget { said, preparer, .. } = teller.budget;
+    if let Some((said, preparer)) = said.zip(preparer)
+        && !teller.is_folded
+    {
+        let given = said.given(&cell.id).iter();
+        parts.extend(
+            given
+                .filter_map(|picture| preparer.see(picture))
+                .map(Part::from),
+        );
+    }
+    Message::User(parts)
 }
 
 /// A reply and the results of its calls.

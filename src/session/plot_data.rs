@@ -157,7 +157,8 @@ fn number(value: f64) -> String {
     rounded.to_string()
 }
 
-fn value(value: &Value) -> String {
+/// A value as text, of which no spreadsheet makes a formula.
+pub(super) fn value(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => cell(text),
@@ -171,7 +172,7 @@ fn value(value: &Value) -> String {
 }
 
 /// Text that no spreadsheet reads as a formula.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         return format!("'{text}");
     }

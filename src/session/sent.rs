@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
+
 use super::compaction::{Compaction, Measure};
 use super::transcript::Cell;
 use crate::llm::types::Part;
@@ -19,17 +21,24 @@ pub struct SentResult {
 
 /// Results sent so far. A result is repeated byte for byte, even if the cell changes later.
 #[derive(Debug, Default)]
-pub struct SentResults(pub(super) HashMap<String, SentResult>);
+pub struct SentResults {
+    pub(super) results: HashMap<String, SentResult>,
+    /// Encoded pictures that the person gave, by the note that goes with them.
+    given: HashMap<String, Vec<Bytes>>,
+}
+
+/// Bytes of given pictures that are kept; those of earlier notes are dropped for new ones.
+const GIVEN: usize = 64 << 20;
 
 impl SentResults {
     /// What was sent for a cell.
     pub fn of(&self, cell: &str) -> Option<&SentResult> {
-        self.0.get(cell)
+        self.results.get(cell)
     }
 
     /// Forgets a cell's result, because there is more to send.
     pub fn again(&mut self, cell: &str) {
-        self.0.remove(cell);
+        self.results.remove(cell);
     }
 
     /// Cells up to the one named `through` were compacted: their pictures are dropped from memory.
@@ -37,10 +46,15 @@ impl SentResults {
         for cell in cells {
             match compaction.measure {
                 Measure::Summary { .. } => {
-                    self.0.remove(&cell.id);
+                    self.results.remove(&cell.id);
+                    self.given.remove(&cell.id);
                 }
                 Measure::Outputs => {
-                    if let Some(told) = self.0.get_mut(&cell.id).filter(|told| !told.is_folded) {
+                    if let Some(told) = self
+                        .results
+                        .get_mut(&cell.id)
+                        .filter(|told| !told.is_folded)
+                    {
                         told.parts = folded(&told.parts);
                         told.is_folded = true;
                     }
@@ -52,9 +66,24 @@ impl SentResults {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets what was sent. Given pictures are not: another model is shown them too.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.results.clear();
+    }
+
+    /// The person gave these pictures with a note.
+    pub fn give(&mut self, note: &str, pictures: Vec<Bytes>) {
+        let size = |all: &[Bytes]| all.iter().map(Bytes::len).sum::<usize>();
+        let kept: usize = self.given.values().map(|all| size(all)).sum();
+        if kept + size(&pictures) > GIVEN {
+            self.given.clear();
+        }
+        self.given.insert(note.to_owned(), pictures);
+    }
+
+    /// The pictures that came with a note.
+    pub fn given(&self, note: &str) -> &[Bytes] {
+        self.given.get(note).map_or(&[], Vec::as_slice)
     }
 }
 

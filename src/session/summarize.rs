@@ -189,16 +189,12 @@ impl Summary {
         let Some(preparer) = budget.preparer else {
             return parts;
         };
-        let image = |seen: Seen| Part::Image {
-            media_type: seen.media_type,
-            data: seen.data,
-        };
         if self.pictures.len() <= picture::SINGLE.min(preparer.rules().most) {
             parts.extend(
                 self.pictures
                     .iter()
                     .filter_map(|one| preparer.see(one))
-                    .map(image),
+                    .map(Part::from),
             );
             return parts;
         }
@@ -220,7 +216,7 @@ impl Summary {
                 parts.push(Part::Text(format!(
                     "[plots {first} to {last} of this cell, made smaller, in rows from left to right:]"
                 )));
-                parts.push(image(seen));
+                parts.push(seen.into());
             }
         }
         parts

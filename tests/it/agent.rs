@@ -53,6 +53,7 @@ pub(crate) fn start_with(
     let model = ScriptedProvider::new(info, replies);
     let mut options = AgentOptions {
         unread: Vec::new(),
+        pictures: Vec::new(),
         own_dirs: Vec::new(),
         models: None,
         tool_calls: None,

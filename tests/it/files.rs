@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::json;
 use sponde::agent::facts::{self, Language, inside};
@@ -200,6 +202,13 @@ fn damaged_files_are_told_too() {
     }
 }
 
+/// What this thread has read of files, which says more of a cost than the time of a busy machine.
+fn bytes_read() -> u64 {
+    let io = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.unwrap().parse().unwrap()
+}
+
 /// 20 GB on paper: only beginnings are read.
 #[test]
 fn what_a_file_holds_is_not_what_it_costs() {
@@ -216,6 +225,21 @@ fn what_a_file_holds_is_not_what_it_costs() {
     assert!(words.starts_with("File large.csv: "), "{words}");
     // 2,000 tokens are 8,000 letters.
     assert!(words.len() < 8_000, "{}", words.len());
+    // Real rows as far as they are read, and nothing is read behind that.
+    while text.len() < 33 << 20 {
+        text.push_str(&"7,word\n".repeat(100_000));
+    }
+    std::fs::write(&path, &text).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(20_000_000_000).unwrap();
+    let before = bytes_read();
+    let words = told(dir.path(), "large.csv");
+    let cost = bytes_read() - before;
+    assert!(cost < 170 << 20, "{cost}");
+    assert!(
+        words.contains(" rows, here described by the first ") && words.contains("(first rows)"),
+        "{words}"
+    );
     let names: Vec<String> = (0..5_000).map(|at| format!("column_{at}")).collect();
     let numbers: Vec<String> = (0..5_000).map(|at| at.to_string()).collect();
     let table = format!("{}\n{}\n", names.join(","), numbers.join(","));
@@ -431,4 +455,70 @@ async fn a_file_at_an_address_is_told_where_the_network_allows() {
     ] {
         assert!(prompts.contains(words), "{words}: {prompts}");
     }
+}
+
+/// A picture that is named is shown to a model that sees, scaled; another one is told what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_is_shown_to_a_model_that_sees() {
+    let replies = json!([{"match": {"turnIndex": 0}, "response": {"content": "A grey square."}}]);
+    let mock = Aimock::start(&replies).await;
+    let sponde = Sponde::new().with_model(&mock);
+    let square = image::GrayImage::from_pixel(2_400, 1_800, image::Luma([90]));
+    square.save(sponde.path("big.png")).unwrap();
+    square.save(sponde.path("other one.jpg")).unwrap();
+    sponde.write("broken.png", b"\x89PNG\r\n\x1a\n and then nothing");
+    let ask = |model: &'static str, more: &'static [&'static str], question: &'static str| {
+        let arguments = [
+            &["ask", question, "--model", model, "-k", "misbehave"],
+            more,
+        ]
+        .concat();
+        let ended = tokio::task::block_in_place(|| sponde.run(&arguments));
+        assert_eq!(ended.code, Some(0), "{ended}");
+        ended
+    };
+    ask("gpt-4o", &["-f", "big.png"], "what is this?");
+    ask("gpt-4o", &[], "and @\"other one.jpg\" and @broken.png?");
+    ask("gpt-3.5-turbo", &["-f", "big.png"], "what is this?");
+    let requests = mock.journal().await;
+    mock.stop().await;
+    let pictures = |request: &serde_json::Value| -> Vec<(u32, u32)> {
+        let messages = request["body"]["messages"].as_array().unwrap();
+        let parts = messages.iter().filter_map(|it| it["content"].as_array());
+        let urls = parts
+            .flatten()
+            .filter_map(|part| part["image_url"]["url"].as_str());
+        urls.map(|url| {
+            let (_, data) = url.split_once(";base64,").unwrap();
+            let bytes = STANDARD.decode(data).unwrap();
+            let picture = image::load_from_memory(&bytes).unwrap();
+            (picture.width(), picture.height())
+        })
+        .collect()
+    };
+    assert_eq!(requests.len(), 3);
+    let [big, other, blind] = &requests[..] else {
+        panic!("{}", requests.len())
+    };
+    for (request, name) in [(big, "big.png"), (other, "other one.jpg")] {
+        let shown = pictures(request);
+        let [(width, height)] = shown[..] else {
+            panic!("{name}: {shown:?}")
+        };
+        // In the same shape, and no larger than the rules for the provider say.
+        assert!(
+            width <= 1_536 && width * 3 == height * 4,
+            "{name}: {width} x {height}"
+        );
+        let told = request.to_string();
+        let words = format!("[Pictures of the user, in this order: {name}]");
+        assert!(told.contains(&words), "{told}");
+    }
+    assert_eq!(pictures(blind), []);
+    let told = blind.to_string();
+    assert!(
+        told.contains("a PNG picture of 2400 x 1800 pixels"),
+        "{told}"
+    );
+    assert!(!told.contains("Pictures of the user"), "{told}");
 }

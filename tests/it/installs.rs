@@ -2,8 +2,9 @@
 //! somebody else's. And the libraries that `kernels install python3` brings.
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -131,11 +132,74 @@ fn packages_come_by_name_or_not_at_all() {
             "{module}: {shown}"
         );
         assert!(!after.contains(&module.to_owned()), "{module}");
+        // And it is said why.
+        let is_said = [
+            format!("nothing is installed. There is no module `{module}`"),
+            format!("`{module}` is not installed: Sponde does not know which package has it"),
+            format!("No module named '{module}'; "),
+        ];
+        assert!(
+            is_said.iter().any(|words| shown.contains(words)),
+            "{module}: {shown}"
+        );
     }
     // What was there is as it was.
     assert!(
         before.iter().all(|it| after.contains(it)),
         "{before:?} {after:?}"
+    );
+}
+
+/// A library that the second step of an installation is bringing is waited for, and a second installer waits too.
+#[test]
+fn two_installers_do_not_meet() {
+    let (sponde, env) = sponde();
+    installed(&sponde, &["python3", "--minimal"]);
+    // As `kernels install` does while it is at its second step.
+    std::fs::write(env.join("sponde-more"), "python3").unwrap();
+    let lock = std::fs::OpenOptions::new()
+        .append(true)
+        .open(sponde.path("../data/sponde/kernels.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let second = std::thread::spawn({
+        let mut command = sponde.command(&["kernels", "install", "python3", "--minimal"]);
+        move || command.output().unwrap()
+    });
+    let kernel = env.to_string_lossy().into_owned();
+    let mut chat = sponde
+        .command(&["--model", "m", "-k", &kernel, "--install", "ask"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = chat.stdin.take().unwrap();
+    stdin
+        .write_all(b"!import tqdm; print('has', 6 * 7)\n")
+        .unwrap();
+    drop(stdin);
+    let said = BufReader::new(chat.stderr.take().unwrap());
+    let mut lines = said.lines().map(Result::unwrap);
+    let waiting =
+        "`tqdm` is just being installed into Sponde's own environment: the cell waits for it";
+    assert!(lines.any(|line| line.contains(waiting)));
+    let done = Command::new(env.join("bin/python"))
+        .args(["-I", "-m", "pip", "install", "--quiet", "tqdm"])
+        .status()
+        .unwrap();
+    assert!(done.success());
+    lock.unlock().unwrap();
+    let rest: Vec<String> = lines.collect();
+    let ended = chat.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&ended.stdout);
+    assert!(shown.contains("has 42"), "{shown}{rest:?}");
+    let second = second.join().unwrap();
+    let errors = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.success(), "{errors}");
+    assert!(
+        errors.contains("another installation by Sponde is running: waiting for it"),
+        "{errors}"
     );
 }
 

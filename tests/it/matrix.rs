@@ -366,3 +366,21 @@ async fn a_data_frame_of_r_is_its_plain_text() {
     let texts: Vec<&str> = told.iter().map(|(text, ..)| text.trim_end()).collect();
     assert_eq!(texts, ["  a b\n1 1 x\n2 2 y", "[1] 1 2"]);
 }
+
+/// What `kernels install` brings beside the kernel.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_and_javascript_have_their_libraries() {
+    let code = "library(dplyr, warn.conflicts = FALSE); library(tidyr); library(readr); library(ggplot2)\n\
+        library(data.table, warn.conflicts = FALSE)\n\
+        cat(jsonlite::toJSON(as.data.frame(tibble(x = c(1, 2, 3)) %>% filter(x > 1) %>% summarise(mean = mean(x)))))";
+    let told_r = told(installed("r"), &[code]).await;
+    let text = &told_r[0].0;
+    assert!(text.contains(r#"[{"mean":2.5}]"#), "{text}");
+    let code = "const aq = require('arquero'), d3 = require('d3-array'), ss = require('simple-statistics')\n\
+        const { parse } = require('csv-parse/sync')\n\
+        const rows = parse('x\\n1\\n2\\n6\\n', { columns: true, cast: true })\n\
+        console.log(aq.from(rows).filter((d) => d.x > 1).numRows(), d3.mean(rows, (d) => d.x), ss.median(rows.map((d) => d.x)))";
+    let told_js = told(installed("javascript"), &[code]).await;
+    let text = &told_js[0].0;
+    assert!(text.contains("2 3 2"), "{text}");
+}

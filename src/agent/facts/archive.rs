@@ -160,7 +160,7 @@ fn packed(target: &Target<'_>, archive: &mut Archive, bytes: u64) -> Vec<Part> {
             .collect(),
         total: entries.len(),
         noun: "files",
-        key: String::new(),
+        ..Part::default()
     }];
     let mut looked = 0;
     for entry in entries

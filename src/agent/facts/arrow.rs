@@ -98,6 +98,7 @@ pub(super) fn describe(target: &Target<'_>, file: &mut File, bytes: u64) -> Foun
         total: seen.fields.len(),
         noun: "columns",
         key,
+        ..Part::default()
     }])
 }
 

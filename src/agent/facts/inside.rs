@@ -5,8 +5,6 @@
 //! it ends nothing but that process. What it says is data, as the file is.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,8 +30,6 @@ const WITHIN: Duration = Duration::from_secs(4 * SECONDS + 8);
 const LONGEST: usize = 512 << 10;
 /// The same with the beginning of a file at an address.
 const LONGEST_HEAD: usize = 8 << 20;
-/// Bytes that tell a file's kind.
-const FIRST: u64 = 4096;
 /// Parts of a file that are told.
 const PARTS: usize = 20;
 
@@ -72,14 +68,7 @@ pub fn remote(addresses: &[String]) -> Vec<UnreadFile> {
 }
 
 fn reader_of(file: &Path) -> Option<&'static str> {
-    if !std::fs::metadata(file).ok()?.is_file() {
-        return None;
-    }
-    let mut first = Vec::new();
-    let open = File::open(file).ok()?;
-    open.take(FIRST).read_to_end(&mut first).ok()?;
-    let name = file.file_name()?.to_string_lossy();
-    match kind::of(&first, &name) {
+    match kind::of_file(file).ok()? {
         FileKind::Pdf => Some("pdf"),
         FileKind::Known(format) => Some(format.inside).filter(|reader| !reader.is_empty()),
         FileKind::Table(_)
@@ -282,7 +271,7 @@ fn parts(file: &UnreadFile, found: &Inside) -> Vec<Part> {
             lines,
             total,
             noun: "columns",
-            key: String::new(),
+            ..Part::default()
         });
     }
     all

@@ -203,6 +203,7 @@ fn table(head: String, node: &Node, among: &str) -> Part {
         total: total + more,
         noun: "columns",
         key,
+        ..Part::default()
     }
 }
 

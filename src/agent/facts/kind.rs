@@ -1,5 +1,9 @@
 //! What kind of file it is: by its first bytes, and by its name where these are text or say nothing.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use super::formats::{self, Format};
 
 /// Kinds of files that are looked into, each in a way of its own.
@@ -31,6 +35,26 @@ pub(super) enum FileKind {
     /// One of which we know the name and how it is loaded.
     Known(&'static Format),
     Unknown,
+}
+
+/// Bytes that tell the kind.
+const FIRST: u64 = 8 << 10;
+
+/// The kind of a file.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn of_file(path: &Path) -> io::Result<FileKind> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
+    let mut first = Vec::new();
+    File::open(path)?.take(FIRST).read_to_end(&mut first)?;
+    let name = path.file_name().unwrap_or_default();
+    Ok(of(&first, &name.to_string_lossy()))
 }
 
 /// The kind of a file with this name that begins with `first`.

@@ -130,7 +130,7 @@ pub(super) fn describe(target: &Target<'_>, file: &mut File, bytes: u64) -> Foun
         lines,
         total: variables.len(),
         noun: "variables",
-        key: String::new(),
+        ..Part::default()
     }])
 }
 

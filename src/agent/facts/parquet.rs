@@ -129,6 +129,7 @@ fn part(target: &Target<'_>, footer: &Footer, bytes: u64, is_whole: bool) -> Par
         total: tops.len(),
         noun: "columns",
         key,
+        ..Part::default()
     }
 }
 

@@ -1,15 +1,51 @@
-//! A picture: its size in pixels, read off its header.
+//! A picture: its size in pixels, read off its header. A model that sees is shown the picture itself.
 
 use std::fs::File;
-use std::io::{BufReader, Seek as _};
+use std::io::{BufReader, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
 
 use image::{ImageDecoder as _, ImageReader};
 
 use super::input::Broken;
+use super::kind::{self, FileKind};
 use super::names::shown_path;
 use super::size;
 use super::sketch::Part;
 use super::target::{Found, Target};
+use crate::kernel::folder::{open_file, resolved};
+
+/// Bytes of a picture that is shown to a model.
+const LARGEST: u64 = 24 << 20;
+
+/// A picture that the person named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenPicture {
+    /// Without links, so that none that code makes later leads elsewhere.
+    path: PathBuf,
+    /// What it is called, on one line.
+    pub name: String,
+}
+
+/// The pictures among `files`, as seen from the kernel's directory `cwd`.
+pub fn given(files: &[&Path], cwd: &Path) -> Vec<GivenPicture> {
+    let is_picture = |file: &Path| kind::of_file(file).is_ok_and(|kind| kind == FileKind::Picture);
+    let picture = |file: &Path| GivenPicture {
+        path: resolved(file),
+        name: shown_path(file.strip_prefix(cwd).unwrap_or(file)),
+    };
+    let pictures = files.iter().copied().filter(|file| is_picture(file));
+    pictures.map(picture).collect()
+}
+
+impl GivenPicture {
+    /// The encoded picture; `None` if it is gone, or too large to be shown.
+    pub fn read(&self) -> Option<Vec<u8>> {
+        let file = open_file(&self.path).ok()?;
+        let mut bytes = Vec::new();
+        let length = file.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
+        (length as u64 <= LARGEST).then_some(bytes)
+    }
+}
 
 /// Describes a picture.
 pub(super) fn describe(target: &Target<'_>, mut file: File, bytes: u64, first: &[u8]) -> Found {

@@ -74,7 +74,7 @@ pub(super) fn describe(target: &Target<'_>, bytes: u64, first: &[u8]) -> Found {
         lines,
         total,
         noun: "columns",
-        key: String::new(),
+        ..Part::default()
     }])
 }
 

@@ -13,7 +13,7 @@ mod xml;
 use std::fmt::Write as _;
 
 use super::column::{Column, ColumnKind, Numerals, Value};
-use super::names::{python_string, r_string, shown, shown_path};
+use super::names::{python_path, python_string, r_string, shown, shown_path};
 use super::sketch::Part;
 use super::table::named;
 use super::target::Target;
@@ -215,13 +215,14 @@ impl Sheet {
             &r
         };
         head.push_str(&target.language.recipe(target.inner, python, r));
+        let load = python(&python_path(target.inner));
         let all = header.names.iter().map(String::as_str).zip(&self.columns);
-        Part::table(
-            head,
-            all,
-            header.names.len(),
-            if is_part { " (first rows)" } else { "" },
-        )
+        let among = if is_part { " (first rows)" } else { "" };
+        let part = Part::table(head, all, header.names.len(), among);
+        Part {
+            load: Some(load),
+            ..part
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Part {
     pub(super) noun: &'static str,
     /// The same for parts that have the same columns; empty if that says nothing.
     pub(super) key: String,
+    /// The Python that loads it as `df`, where the head does not begin with the file's name.
+    pub(super) load: Option<String>,
 }
 
 impl Part {
@@ -51,6 +53,7 @@ impl Part {
             total,
             noun: "columns",
             key,
+            load: None,
         }
     }
 

@@ -98,7 +98,7 @@ pub(super) fn describe(target: &Target<'_>, file: &mut File, bytes: u64) -> Foun
         lines: lines.collect(),
         total: header.variables.len(),
         noun: "columns",
-        key: String::new(),
+        ..Part::default()
     }])
 }
 

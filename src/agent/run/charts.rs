@@ -1,5 +1,5 @@
-//! Stores the chart data of figures with their output. For matplotlib, the vector graphic and the data come with the
-//! picture, and are stored as files next to it.
+//! Figures: their chart data is stored with the output, and as files beside the picture or page. For matplotlib, the data
+//! comes with the picture, and the vector graphic too.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -60,7 +60,9 @@ impl PlotSources {
     /// The files that belong to a picture, with their suffixes.
     pub(super) fn files_of(&self, data: &MimeBundle) -> Vec<(&'static str, Vec<u8>)> {
         let Some(source) = picture(data).and_then(|picture| self.0.get(&picture)) else {
-            return Vec::new();
+            // One of Plotly or Vega has its data in the output.
+            let data = chart::csv(data).map(|it| ("csv", it.into_bytes()));
+            return data.into_iter().collect();
         };
         let graphic = source.svg.clone().map(|it| ("svg", it.into_bytes()));
         let data = source.csv().map(|it| ("csv", it.into_bytes()));

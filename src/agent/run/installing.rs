@@ -90,7 +90,12 @@ impl Session {
     pub(super) async fn installed(&mut self, came: Came) {
         match came {
             Came::Looked(Ok(offer)) => self.offered(offer).await,
-            Came::Looked(Err(why)) => self.stays_missing(&why).await,
+            Came::Looked(Err(why)) => {
+                self.publish(EventKind::Notice {
+                    message: format!("nothing is installed. {why}"),
+                });
+                self.stays_missing(&why).await;
+            }
             Came::Worked(offer, Ok(())) => self.runs_again(&offer).await,
             Came::Worked(offer, Err(why)) => {
                 let message = format!("`{}` could not be installed: {why}", offer.package);
@@ -106,6 +111,10 @@ impl Session {
         let Some(installs) = self.options.installs.clone() else {
             return;
         };
+        if offer.is_coming {
+            self.wait_for(offer);
+            return;
+        }
         let asks = installs.attended && self.options.stdin != StdinPolicy::Model;
         match installs.policy.judge(&offer, asks) {
             install::Verdict::Install => self.begin_install(offer),
@@ -134,18 +143,9 @@ impl Session {
                 self.publish(kind);
             }
             install::Verdict::Leave => {
-                let Offer {
-                    module,
-                    package,
-                    environment,
-                    ..
-                } = &offer;
-                let message = format!(
-                    "`{module}` is in the package `{package}`, which {environment} does not have; it is not installed without being asked for \
-                     (--install allow, or in a chat)"
-                );
+                let message = install::left(&offer);
                 self.publish(EventKind::Notice { message });
-                let why = install::hint(module);
+                let why = install::hint(&offer.module);
                 self.stays_missing(&why).await;
             }
         }
@@ -162,6 +162,22 @@ impl Session {
             ..
         } = &offer;
         let message = format!("installing `{package}` into {environment}");
+        if let Some(installing) = &mut self.cells.installing {
+            installing.state = State::Working(offer, work);
+        }
+        self.publish(EventKind::Notice { message });
+    }
+
+    /// Waits for a package that another Sponde process is installing.
+    fn wait_for(&mut self, offer: Offer) {
+        let Some(installs) = &self.options.installs else {
+            return;
+        };
+        let work = installs.installer.wait(offer.clone());
+        let message = format!(
+            "`{}` is being installed into {}: the cell waits for it",
+            offer.package, offer.environment
+        );
         if let Some(installing) = &mut self.cells.installing {
             installing.state = State::Working(offer, work);
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Edit, Session, random_cell_id};
-use crate::agent::facts::{self, Language, glob};
+use crate::agent::facts::{self, Language, glob, picture};
 use crate::kernel::Sandbox;
 
 /// Maximum files of one question.
@@ -59,6 +59,7 @@ impl Session {
             });
         }
         self.note_unread(&files);
+        self.options.pictures.extend(picture::given(&files, &cwd));
     }
 
     /// Whether code can read a file.

@@ -8,6 +8,7 @@ use crate::agent::approval::{Approval, AtLimit, Rule};
 use crate::agent::audit::AuditOptions;
 use crate::agent::budget::Budgets;
 use crate::agent::facts::inside::UnreadFile;
+use crate::agent::facts::picture::GivenPicture;
 use crate::agent::guidance::Coaching;
 use crate::agent::install::Installs;
 use crate::agent::models::Models;
@@ -34,6 +35,8 @@ pub struct AgentOptions {
     pub facts: Option<String>,
     /// Files that the kernel is asked about once it is ready, before the first question.
     pub unread: Vec<UnreadFile>,
+    /// Pictures that a model that sees gets before the first question.
+    pub pictures: Vec<GivenPicture>,
     /// Text for the model before these facts: what was done in an earlier session.
     pub before: Option<String>,
     /// Whether the model is reminded of what it forgets.

@@ -32,6 +32,7 @@ impl Session {
         let said = text.clone();
         self.edit_by(Edit::Say { cell, text: said });
         self.tell_of_files(&text);
+        self.show_pictures().await;
         let stopped = self.look_inside(inbox).await;
         if matches!(stopped, Some(Replayed::Ending)) {
             return true;
@@ -68,6 +69,7 @@ impl Session {
             let said = text.clone();
             self.edit_by(Edit::Say { cell, text: said });
             self.tell_of_files(&text);
+            self.show_pictures().await;
         }
         self.drive(Input::GoOn { is_changed }).await;
     }

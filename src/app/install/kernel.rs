@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::lock::{self, lock};
 use super::recipe::{self, Recipe};
-use super::system::on_path;
+use super::system::{self, System, on_path};
 use crate::app::step::run_with;
 use crate::app::{Context, kernels, python};
 use crate::error::{Failure, FailureKind};
@@ -48,7 +49,9 @@ pub async fn install_into(env: &Path, context: &Context) -> Result<PathBuf, Fail
             env.display()
         )));
     }
+    let held = lock(context).await?;
     python::ensure_packages(&python, &[INTO], &context.notify).await?;
+    drop(held);
     let name = env.to_string_lossy();
     let kernel = kernels::find_kernel(Some(&format!("{name}/")), context)?;
     check(
@@ -61,72 +64,38 @@ pub async fn install_into(env: &Path, context: &Context) -> Result<PathBuf, Fail
     Ok(env)
 }
 
-/// One at a time: pip and npm do not expect another in the same directory.
-///
-/// # Errors
-/// The data directory cannot be written.
-pub fn lock(context: &Context) -> Result<std::fs::File, Failure> {
-    let path = context.paths.data.join("kernels.lock");
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("could not write `{}`: {error}", path.display()),
-        )
-    };
-    std::fs::create_dir_all(&context.paths.data).map_err(failed)?;
-    let file = std::fs::File::create(&path).map_err(failed)?;
-    if file.try_lock().is_err() {
-        context
-            .notify
-            .info("another `sponde kernels install` is at work: waiting for it");
-        file.lock().map_err(failed)?;
-    }
-    Ok(file)
-}
-
-/// Installs what the kernel of a recipe has beside what it needs to start. The caller holds the [`lock`].
+/// Installs what the kernel of a recipe has beside what it needs to start. The caller holds the [`lock()`].
 ///
 /// # Errors
 /// What could not be installed. The kernel works without.
-pub async fn install_more(recipe: &Recipe, context: &Context) -> Result<(), Failure> {
-    let more: Vec<&str> = recipe.steps.more.iter().map(String::as_str).collect();
-    if more.is_empty() {
-        return Ok(());
-    }
-    let marker = more_marker(context);
-    // So that the next start knows, if this one does not come to its end.
-    let _ = std::fs::write(&marker, recipe.name);
-    python::ensure(&more, context).await.map_err(|failure| {
+pub async fn install_more(
+    recipe: &Recipe,
+    system: System,
+    context: &Context,
+) -> Result<(), Failure> {
+    more(recipe, system, context).await.map_err(|failure| {
         failure.hint(format!(
             "the kernel works without them; `sponde kernels install {}` tries again, `--minimal` leaves them out",
             recipe.name
         ))
-    })?;
-    let _ = std::fs::remove_file(&marker);
-    Ok(())
+    })
 }
 
-/// Whether an installation of more packages began and did not end.
-pub fn lacks_more(context: &Context) -> bool {
-    more_marker(context).exists() && !is_locked(context)
+async fn more(recipe: &Recipe, system: System, context: &Context) -> Result<(), Failure> {
+    let steps = &recipe.steps;
+    let python: Vec<&str> = steps.more.iter().map(String::as_str).collect();
+    if !python.is_empty() {
+        // So that the next start knows, if this one does not come to its end.
+        lock::wants_more(context);
+        python::ensure(&python, context).await?;
+        lock::has_more(context);
+    }
+    let node: Vec<&str> = steps.more_node.iter().map(String::as_str).collect();
+    self::node(&node, &variables(recipe), false, context).await?;
+    system::provide_more(recipe, system, context).await
 }
 
-/// Notes that more packages are to come.
-pub fn wants_more(context: &Context) {
-    let _ = std::fs::write(more_marker(context), "python3");
-}
-
-fn more_marker(context: &Context) -> PathBuf {
-    context.paths.python_env().join("sponde-more")
-}
-
-/// Whether something is being installed.
-fn is_locked(context: &Context) -> bool {
-    let path = context.paths.data.join("kernels.lock");
-    std::fs::File::open(path).is_ok_and(|file| file.try_lock_shared().is_err())
-}
-
-/// Installs the kernel of one recipe; returns the directory of its kernelspec. The caller holds the [`lock`], and the
+/// Installs the kernel of one recipe; returns the directory of its kernelspec. The caller holds the [`lock()`], and the
 /// machine has what the recipe [needs](super::system).
 ///
 /// # Errors
@@ -178,34 +147,33 @@ async fn packages(recipe: &Recipe, again: bool, context: &Context) -> Result<(),
     if again && !wanted.is_empty() {
         python::reinstall(&python, &wanted, &context.notify).await?;
     }
-    let env: Vec<(String, String)> = steps
-        .env
-        .iter()
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    for package in &steps.node {
-        node(package, &env, again, context).await?;
-    }
+    let env = variables(recipe);
+    let packages: Vec<&str> = steps.node.iter().map(String::as_str).collect();
+    node(&packages, &env, again, context).await?;
     for package in &steps.cargo {
         cargo(package, &env, again, context).await?;
     }
     Ok(())
 }
 
-/// An npm package `name@version` in a prefix of its own.
+/// The variables that npm and cargo get.
+fn variables(recipe: &Recipe) -> Vec<(String, String)> {
+    let all = recipe.steps.env.iter();
+    all.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// npm packages `name@version` in a prefix of their own.
 async fn node(
-    package: &str,
+    packages: &[&str],
     env: &[(String, String)],
     again: bool,
     context: &Context,
 ) -> Result<(), Failure> {
     let prefix = &context.paths.node_env();
-    let (name, version) = package.rsplit_once('@').unwrap_or((package, ""));
-    let installed = std::fs::read(prefix.join("node_modules").join(name).join("package.json"))
-        .ok()
-        .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
-        .is_some_and(|value| value.get("version").and_then(|v| v.as_str()) == Some(version));
-    if installed && !again {
+    let is_wanted = |package: &&&str| again || !has_node(package, prefix);
+    let packages: Vec<&str> = packages.iter().filter(is_wanted).copied().collect();
+    if packages.is_empty() {
         return Ok(());
     }
     let unwritable = |error: std::io::Error| {
@@ -235,16 +203,24 @@ async fn node(
         "error",
         "--prefix",
         &directory,
-        package,
     ];
     run_with(
-        &format!("installing {package}"),
+        &format!("installing {}", packages.join(", ")),
         Path::new("npm"),
-        &args,
+        &[&args, packages.as_slice()].concat(),
         &env,
         &context.notify,
     )
     .await
+}
+
+/// Whether a package is there, in the version that is wanted.
+fn has_node(package: &str, prefix: &Path) -> bool {
+    let (name, version) = package.rsplit_once('@').unwrap_or((package, ""));
+    std::fs::read(prefix.join("node_modules").join(name).join("package.json"))
+        .ok()
+        .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok())
+        .is_some_and(|value| value.get("version").and_then(|v| v.as_str()) == Some(version))
 }
 
 /// Where Node's headers are, if they came with it: node-gyp would fetch them.

@@ -13,6 +13,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
+use super::lock;
 use super::system::on_path;
 use crate::agent::install::{Installer, Installs, Offer, Package, hint, package_of};
 use crate::app::step::succeeds;
@@ -27,6 +28,9 @@ use crate::program;
 const ASKED: Duration = Duration::from_mins(1);
 /// How long a package may take.
 const WITHIN: Duration = Duration::from_mins(15);
+
+/// How long a session waits for the second step of `kernels install python3`.
+const COMES: Duration = Duration::from_mins(10);
 
 /// What a session does about missing modules: nothing where its kernel is not ours to give anything.
 pub fn installs(
@@ -107,6 +111,26 @@ impl Installer for Pip {
         }
         .boxed()
     }
+
+    fn wait(&self, offer: Offer) -> BoxFuture<'static, Result<(), String>> {
+        let pip = self.clone();
+        async move {
+            if !lock::is_free(COMES, &pip.context).await {
+                let minutes = COMES.as_secs() / 60;
+                return Err(format!(
+                    "the installation did not end within {minutes} minutes; try again later"
+                ));
+            }
+            if python::has(&offer.python, &offer.package).await {
+                return Ok(());
+            }
+            Err(
+                "the installation ended without it; `sponde kernels install python3` tries again"
+                    .to_owned(),
+            )
+        }
+        .boxed()
+    }
 }
 
 impl Pip {
@@ -149,6 +173,8 @@ impl Pip {
             let prefix = python.parent().and_then(Path::parent).unwrap_or(&python);
             format!("your own environment `{}`", prefix.display())
         };
+        let is_coming =
+            is_private && python::is_pinned(&package) && lock::installs_more(&self.context).await;
         Ok(Offer {
             module,
             package,
@@ -156,6 +182,7 @@ impl Pip {
             python,
             environment,
             is_private,
+            is_coming,
         })
     }
 
@@ -164,6 +191,9 @@ impl Pip {
     }
 
     async fn add(&self, offer: &Offer) -> Result<(), String> {
+        let _lock = lock::lock(&self.context)
+            .await
+            .map_err(|failure| failure.message)?;
         let starts = hooks(&offer.python);
         let done = if offer.is_private {
             python::add(

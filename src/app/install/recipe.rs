@@ -37,6 +37,12 @@ pub struct Steps {
     /// More of them, which the kernel does not need to start: installed once it works.
     #[serde(default)]
     pub more: Vec<String>,
+    /// The same of npm packages.
+    #[serde(default)]
+    pub more_node: Vec<String>,
+    /// The same of what the machine can have.
+    #[serde(default)]
+    pub more_needs: Vec<Need>,
     /// npm packages for the private prefix, `name@version`.
     #[serde(default)]
     pub node: Vec<String>,
@@ -155,7 +161,12 @@ mod tests {
             assert_eq!(recipe.name, name);
             let spec = KernelSpec::parse(recipe.kernel_json.as_bytes()).unwrap();
             assert!(spec.display_name.contains("Sponde"), "{spec:?}");
-            for need in recipe.steps.needs {
+            for need in recipe
+                .steps
+                .needs
+                .into_iter()
+                .chain(recipe.steps.more_needs)
+            {
                 let ways = [
                     need.program.is_some(),
                     !need.file.is_empty(),

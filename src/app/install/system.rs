@@ -21,6 +21,30 @@ pub enum System {
     },
 }
 
+/// What of a recipe's needs counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// What the kernel does not work without.
+    Needs,
+    /// Libraries, which it works without.
+    More,
+    /// Both.
+    All,
+}
+
+impl Wanted {
+    fn of(self, recipe: &Recipe) -> impl Iterator<Item = &Need> {
+        let (needs, more) = (&recipe.steps.needs, &recipe.steps.more_needs);
+        let none: &[Need] = &[];
+        let (first, second) = match self {
+            Self::Needs => (needs.as_slice(), none),
+            Self::More => (more.as_slice(), none),
+            Self::All => (needs.as_slice(), more.as_slice()),
+        };
+        first.iter().chain(second)
+    }
+}
+
 /// Something a kernel needs that is not there.
 type Missing<'a> = (&'a Recipe, &'a Need);
 
@@ -36,11 +60,12 @@ pub struct SystemQuestion {
 /// What to ask before [`provide`], if the machine lacks something that we can install.
 pub async fn question(
     recipes: &[Recipe],
+    wanted: Wanted,
     password: bool,
     context: &Context,
 ) -> Option<SystemQuestion> {
     let environment = &context.paths.environment;
-    let missing = missing(recipes, environment).await;
+    let missing = missing(recipes, wanted, environment).await;
     if missing.is_empty() {
         return None;
     }
@@ -57,7 +82,7 @@ pub async fn question(
 /// What is missing and why, and the command that installs it.
 pub async fn provide(recipes: &[Recipe], system: System, context: &Context) -> Result<(), Failure> {
     let environment = &context.paths.environment;
-    let missing = missing(recipes, environment).await;
+    let missing = missing(recipes, Wanted::Needs, environment).await;
     if missing.is_empty() {
         return Ok(());
     }
@@ -69,8 +94,50 @@ pub async fn provide(recipes: &[Recipe], system: System, context: &Context) -> R
     let Some(apt) = apt else {
         return Err(refused(&missing, &packages, environment));
     };
-    apt.install(&packages, &context.notify).await?;
-    let missing = self::missing(recipes, environment).await;
+    install(&apt, recipes, Wanted::Needs, &packages, context).await
+}
+
+/// Installs the libraries that the kernel of a recipe works without; says so where that is not allowed.
+///
+/// # Errors
+/// What could not be installed.
+pub(super) async fn provide_more(
+    recipe: &Recipe,
+    system: System,
+    context: &Context,
+) -> Result<(), Failure> {
+    let environment = &context.paths.environment;
+    let recipes = std::slice::from_ref(recipe);
+    let missing = missing(recipes, Wanted::More, environment).await;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = packages(&missing);
+    let apt = match system {
+        System::Allowed { password } => apt(password, environment),
+        System::Refused => None,
+    };
+    let Some(apt) = apt else {
+        context.notify.info(format!(
+            "`{}` works, but libraries that analyses use are not installed: {} ({})",
+            recipe.name,
+            packages.join(", "),
+            how(&packages, &[recipe.name], environment)
+        ));
+        return Ok(());
+    };
+    install(&apt, recipes, Wanted::More, &packages, context).await
+}
+
+async fn install(
+    apt: &Apt,
+    recipes: &[Recipe],
+    wanted: Wanted,
+    packages: &[&str],
+    context: &Context,
+) -> Result<(), Failure> {
+    apt.install(packages, &context.notify).await?;
+    let missing = missing(recipes, wanted, &context.paths.environment).await;
     if missing.is_empty() {
         return Ok(());
     }
@@ -96,10 +163,14 @@ fn packages<'a>(missing: &[Missing<'a>]) -> Vec<&'a str> {
     packages
 }
 
-async fn missing<'a>(recipes: &'a [Recipe], environment: &Environment) -> Vec<Missing<'a>> {
+async fn missing<'a>(
+    recipes: &'a [Recipe],
+    wanted: Wanted,
+    environment: &Environment,
+) -> Vec<Missing<'a>> {
     let mut missing = Vec::new();
     for recipe in recipes {
-        for need in &recipe.steps.needs {
+        for need in wanted.of(recipe) {
             if !is_met(need, environment).await {
                 missing.push((recipe, need));
             }
@@ -139,7 +210,18 @@ fn in_words(missing: &[Missing<'_>]) -> String {
 fn refused(missing: &[Missing<'_>], packages: &[&str], environment: &Environment) -> Failure {
     let mut names: Vec<&str> = missing.iter().map(|(recipe, _)| recipe.name).collect();
     names.dedup();
-    let hint = match apt(false, environment) {
+    let hint = how(packages, &names, environment);
+    Failure::new(
+        FailureKind::Failed,
+        "this machine lacks what the kernel needs",
+    )
+    .details(Some(&in_words(missing)))
+    .hint(hint)
+}
+
+/// How a person gets packages for the kernels `names`.
+fn how(packages: &[&str], names: &[&str], environment: &Environment) -> String {
+    match apt(false, environment) {
         Some(apt) => format!(
             "install that with `{}`, or let this program do it with `sponde kernels install {} --system`",
             apt.command(packages).join(" "),
@@ -153,13 +235,7 @@ fn refused(missing: &[Missing<'_>], packages: &[&str], environment: &Environment
             "install that with this system's package manager; on Debian it is in {}",
             packages.join(", ")
         ),
-    };
-    Failure::new(
-        FailureKind::Failed,
-        "this machine lacks what the kernel needs",
-    )
-    .details(Some(&in_words(missing)))
-    .hint(hint)
+    }
 }
 
 /// The way to run apt-get.

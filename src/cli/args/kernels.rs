@@ -68,7 +68,7 @@ pub struct InstallArgs {
     /// Install missing system packages with apt-get, if needed with sudo, without asking.
     #[arg(long)]
     pub system: bool,
-    /// For python3, install only what the kernel needs, pandas and matplotlib.
+    /// Install only what the kernel needs, for python3 also pandas and matplotlib; no other libraries.
     #[arg(long)]
     pub minimal: bool,
     /// Install ipykernel into this virtual or conda environment instead.

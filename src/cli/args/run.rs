@@ -6,6 +6,9 @@ use clap::{Args, ValueEnum};
 
 use super::{GatewayArgs, SandboxArgs};
 
+/// Seconds that a kernel may take to start.
+const START_TIMEOUT: u64 = 60;
+
 /// `sponde run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -119,7 +122,7 @@ pub struct RunArgs {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = 60,
+        default_value_t = START_TIMEOUT,
         help_heading = "Limits"
     )]
     pub start_timeout: u64,
@@ -139,6 +142,43 @@ pub struct RunArgs {
     /// Replace text by the regular expressions in this file before comparing (nbval's format).
     #[arg(long, requires = "check", value_name = "FILE", help_heading = "Check")]
     pub sanitize_with: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// Runs `notebook` as it is, and writes the outputs into it.
+    pub(in crate::cli) fn in_place(notebook: PathBuf) -> Self {
+        Self {
+            paths: vec![notebook],
+            code: None,
+            output: None,
+            inplace: true,
+            jobs: 1,
+            cwd: None,
+            allow_errors: false,
+            kernel: None,
+            existing: None,
+            gateway: GatewayArgs::default(),
+            sandbox: SandboxArgs::default(),
+            databases: Vec::new(),
+            progress: ProgressArg::Auto,
+            json: false,
+            parameters: Vec::new(),
+            raw: Vec::new(),
+            parameters_files: Vec::new(),
+            parameters_yaml: Vec::new(),
+            list_parameters: false,
+            prepare_only: false,
+            report_mode: false,
+            timeout: None,
+            total_timeout: None,
+            start_timeout: START_TIMEOUT,
+            check: false,
+            update: false,
+            tolerance: None,
+            picture_tolerance: None,
+            sanitize_with: None,
+        }
+    }
 }
 
 /// How progress is shown.

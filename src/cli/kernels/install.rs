@@ -2,8 +2,8 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use crate::app::install::system::{self, System};
-use crate::app::install::{kernel, recipe::Recipe};
+use crate::app::install::system::{self, System, Wanted};
+use crate::app::install::{kernel, lock::lock, recipe::Recipe};
 use crate::cli::args::InstallArgs;
 use crate::cli::exit::Exit;
 use crate::cli::style::{GOOD, is_interactive, paint, stdout_colours};
@@ -22,9 +22,14 @@ pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit
         return Ok(Exit::Done);
     }
     let recipes = kernel::plan(&args.names)?;
-    let _lock = kernel::lock(context)?;
+    let _lock = lock(context).await?;
     // Ask for everything first, so that the installation is not interrupted.
-    let system = allowed(&recipes, args.system, context).await;
+    let wanted = if args.minimal {
+        Wanted::Needs
+    } else {
+        Wanted::All
+    };
+    let system = allowed(&recipes, wanted, args.system, context).await;
     system::provide(&recipes, system, context).await?;
     for recipe in &recipes {
         let dir = kernel::install_one(recipe, context).await?;
@@ -43,14 +48,14 @@ pub(super) async fn install(args: InstallArgs, context: &Context) -> Result<Exit
     }
     if !args.minimal {
         for recipe in &recipes {
-            kernel::install_more(recipe, context).await?;
+            kernel::install_more(recipe, system, context).await?;
         }
     }
     Ok(Exit::Done)
 }
 
 /// Whether system packages may be installed: with `--system`, or if the person at the terminal agrees.
-async fn allowed(recipes: &[Recipe], system: bool, context: &Context) -> System {
+async fn allowed(recipes: &[Recipe], wanted: Wanted, system: bool, context: &Context) -> System {
     let password = std::io::stdin().is_terminal();
     if system {
         return System::Allowed { password };
@@ -58,7 +63,7 @@ async fn allowed(recipes: &[Recipe], system: bool, context: &Context) -> System 
     if !is_interactive() {
         return System::Refused;
     }
-    let Some(question) = system::question(recipes, password, context).await else {
+    let Some(question) = system::question(recipes, wanted, password, context).await else {
         return System::Refused;
     };
     eprint(&format!(

@@ -15,11 +15,7 @@ pub(super) fn chart(figure: &Value) -> Chart {
     let traces = figure.get("data").and_then(Value::as_array);
     let mut all: Vec<((String, String), Axes)> = Vec::new();
     for trace in traces.into_iter().flatten() {
-        // What has no axes has a place of its own.
-        let place = match trace.get("domain") {
-            Some(domain) => (domain.to_string(), String::new()),
-            None => (name_of_axis(trace, 'x'), name_of_axis(trace, 'y')),
-        };
+        let place = place(trace);
         if !all.iter().any(|(known, _)| *known == place) {
             let axes = Axes {
                 x: axis(layout, &place.0),
@@ -127,6 +123,32 @@ fn mark(trace: &Value) -> Option<Mark> {
     }
 }
 
+/// Which axes the traces of a figure are drawn in.
+#[derive(Default)]
+pub(super) struct AxesNames(Vec<(String, String)>);
+
+impl AxesNames {
+    /// The number of a trace's axes, from 1, and their labels.
+    pub(super) fn of(&mut self, trace: &Value, layout: &Value) -> (usize, String, String) {
+        let place = place(trace);
+        let known = self.0.iter().position(|it| *it == place);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(place.clone());
+            self.0.len() - 1
+        });
+        let label = |name: &str| axis(layout, name).label.unwrap_or_default();
+        (at + 1, label(&place.0), label(&place.1))
+    }
+}
+
+/// The names of a trace's axes. What has no axes has a place of its own.
+fn place(trace: &Value) -> (String, String) {
+    match trace.get("domain") {
+        Some(domain) => (domain.to_string(), String::new()),
+        None => (name_of_axis(trace, 'x'), name_of_axis(trace, 'y')),
+    }
+}
+
 /// As plotly.js has it: half a value before the first.
 #[expect(clippy::cast_precision_loss, reason = "the length of a list in memory")]
 fn quantile(sorted: &[f64], at: f64) -> f64 {
@@ -170,26 +192,31 @@ fn infer(axis: &mut Axis, values: &[Value]) {
 }
 
 /// A title: words, or an object with words.
-fn titled(of: &Value) -> Option<String> {
+pub(super) fn titled(of: &Value) -> Option<String> {
     let title = of.get("title")?;
     text(title.get("text").or(Some(title)))
 }
 
-fn text(value: Option<&Value>) -> Option<String> {
+pub(super) fn text(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?;
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A list, also one that is packed as `{"dtype": "f8", "bdata": "..."}`.
 fn values(given: &Value) -> Option<Vec<Value>> {
+    values_up_to(given, VALUES)
+}
+
+/// The same with another limit.
+pub(super) fn values_up_to(given: &Value, most: usize) -> Option<Vec<Value>> {
     if let Some(list) = given.as_array() {
-        return (list.len() <= VALUES).then(|| list.clone());
+        return (list.len() <= most).then(|| list.clone());
     }
     let packed = STANDARD.decode(given.get("bdata")?.as_str()?).ok()?;
     let kind = given.get("dtype")?.as_str()?;
     let size = kind.get(1..)?.parse::<usize>().ok();
     let size = size.filter(|it| matches!(it, 1 | 2 | 4 | 8))?;
-    if packed.len() / size > VALUES {
+    if packed.len() / size > most {
         return None;
     }
     let read = |bytes: &[u8]| -> Option<Value> {

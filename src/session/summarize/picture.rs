@@ -42,6 +42,15 @@ pub struct Seen {
     pub height: u32,
 }
 
+impl From<Seen> for Part {
+    fn from(seen: Seen) -> Self {
+        Self::Image {
+            media_type: seen.media_type,
+            data: seen.data,
+        }
+    }
+}
+
 /// Prepares pictures for a model, with a cache.
 #[derive(Debug)]
 pub struct ImagePreparer {

@@ -14,7 +14,9 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     let code = "import pandas as pd, numpy as np, polars as pl\n\
         df = pd.DataFrame({'n': np.arange(1_000_000), 'half': np.arange(1_000_000) / 2, 'c': ['x', 'Yy'] * 500_000})\n\
         odd = pd.DataFrame({'a': [2**60, None, 'text', 1.5], 'd': pd.to_datetime(['2020-01-01', None, '2021-02-03', '2022-01-01'])}, index=['i', 'j', 'k', 'l'])\n\
-        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nword = 'hello'\nplain = pd.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nprint('made')";
+        small = pl.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\n\
+        import pyarrow as pa\nlazy = small.lazy().with_columns(b=pl.col('a') * 2)\narrow = pa.table({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\n\
+        word = 'hello'\nplain = pd.DataFrame({'a': [3, 1, None], 't': ['q', 'w', '<b>']})\nprint('made')";
     server.run(&session, code).await;
     let (_, variables) = server.get(&format!("{session}/variables")).await;
     let variables = variables.as_array().unwrap();
@@ -121,6 +123,48 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
         (&profile["missing"], &profile["min"], &profile["mean"]),
         (&json!(1), &json!(1), &json!(2.0))
     );
+    // What computes nothing yet, and what is not of pandas.
+    let about = |name: &str| {
+        let it = find(name);
+        (
+            it["type"].clone(),
+            it["shape"].clone(),
+            it["preview"].clone(),
+        )
+    };
+    assert_eq!(
+        about("lazy"),
+        (json!("polars.LazyFrame"), json!("? x 3"), json!("a, t, b"))
+    );
+    assert_eq!(
+        about("arrow"),
+        (json!("pyarrow.Table"), json!("3 x 2"), json!("a, t"))
+    );
+    for (query, rows) in [
+        ("lazy?limit=1&offset=1", json!([[1, "w", 2]])),
+        ("lazy?sort=b&filter=W", json!([[1, "w", 2]])),
+        ("arrow?offset=1", json!([[1, "w"], [null, "<b>"]])),
+        ("arrow?sort=t&filter=q", json!([[3, "q"]])),
+    ] {
+        let (_, told) = server.get(&format!("{frames}/{query}")).await;
+        assert_eq!(told["rows"], rows, "{query}: {told}");
+    }
+    for (name, total) in [("lazy", 3), ("arrow", 3)] {
+        let (_, told) = server.get(&format!("{frames}/{name}?limit=1")).await;
+        assert_eq!(told["total"], json!(total), "{told}");
+        let (_, profile) = server.get(&format!("{frames}/{name}/columns/a")).await;
+        assert_eq!(
+            (&profile["missing"], &profile["mean"]),
+            (&json!(1), &json!(2.0)),
+            "{name}: {profile}"
+        );
+        let csv = server.request(
+            Method::GET,
+            &format!("{frames}/{name}/export?format=parquet"),
+        );
+        let csv = csv.send().await.unwrap().bytes().await.unwrap();
+        assert!(csv.starts_with(b"PAR1"), "{name}");
+    }
     for (path, status, reason) in [
         ("none", 404, "no_variable"),
         ("word", 400, "no_frame"),
