@@ -182,7 +182,7 @@ fn two_installers_do_not_meet() {
     let said = BufReader::new(chat.stderr.take().unwrap());
     let mut lines = said.lines().map(Result::unwrap);
     let waiting =
-        "`tqdm` is just being installed into Sponde's own environment: the cell waits for it";
+        "`tqdm` is being installed into Sponde's own environment: the cell waits for it";
     assert!(lines.any(|line| line.contains(waiting)));
     let done = Command::new(env.join("bin/python"))
         .args(["-I", "-m", "pip", "install", "--quiet", "tqdm"])
