@@ -197,7 +197,11 @@ fn two_installers_do_not_meet() {
     lock.unlock().unwrap();
     let rest: Vec<String> = lines.collect();
     let ended = chat.wait_with_output().unwrap();
-    let shown = String::from_utf8_lossy(&ended.stdout) + rest.join("\n").as_str();
+    let shown = format!(
+        "{}{}",
+        String::from_utf8_lossy(&ended.stdout),
+        rest.join("\n")
+    );
     assert!(shown.contains("has 42"), "{shown}");
     let second = second.join().unwrap();
     let errors = String::from_utf8_lossy(&second.stderr);
