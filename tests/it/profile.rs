@@ -128,12 +128,16 @@ duck.close()
 #[test]
 fn files_of_one_shape_are_profiled_as_one_table() {
     let sponde = Sponde::new();
+    std::fs::create_dir_all(sponde.path("in/none")).unwrap();
     sponde.write("in/a.csv", "city;rain\nUlm;1,5\nBonn;2\n");
     sponde.write("in/b.csv", "rain,city\n7,Graz\n");
     for (named, notebook) in [
         (&["in"][..], "in-profile.ipynb"),
-        (&["in/*.csv"], "tables-profile.ipynb"),
-        (&["in/a.csv", "in/b.csv", "-o", "two.ipynb"], "two.ipynb"),
+        (&["in/*.csv"][..], "tables-profile.ipynb"),
+        (
+            &["in/a.csv", "in/b.csv", "-o", "two.ipynb"][..],
+            "two.ipynb",
+        ),
     ] {
         let ended = sponde.run(&[&["profile"], named].concat());
         assert_eq!(ended.code, Some(0), "{ended}");

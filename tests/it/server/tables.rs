@@ -144,7 +144,7 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
         ("lazy?limit=1&offset=1", json!([[1, "w", 2]])),
         ("lazy?sort=b&filter=W", json!([[1, "w", 2]])),
         ("arrow?offset=1", json!([[1, "w"], [null, "<b>"]])),
-        ("arrow?sort=t&filter=q", json!([[3, "q"]])),
+        ("arrow?sort=t&filter=q", json!([[3.0, "q"]])),
     ] {
         let (_, told) = server.get(&format!("{frames}/{query}")).await;
         assert_eq!(told["rows"], rows, "{query}: {told}");
