@@ -90,7 +90,7 @@ fn a_result_has_no_more_than_its_room() {
     let mut session = sponde
         .command(&["--model", "m"])
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -102,8 +102,8 @@ fn a_result_has_no_more_than_its_room() {
     )
     .unwrap();
     let mut shown = String::new();
-    let mut lines = BufReader::new(session.stdout.take().unwrap()).lines();
-    while let Some(Ok(line)) = lines.next() {
+    let mut lines = BufReader::new(session.stderr.take().unwrap()).lines();
+    for line in lines.by_ref().map_while(Result::ok) {
         shown.push_str(&line);
         if line.contains("there are more") || line.contains("Error") {
             break;
@@ -112,7 +112,7 @@ fn a_result_has_no_more_than_its_room() {
     let ends = |shown: &str| shown.contains("rows, there are more");
     if !ends(&shown) {
         drop(stdin);
-        let _ = session.stderr.take().unwrap().read_to_string(&mut shown);
+        shown.extend(lines.map_while(Result::ok));
         let _ = session.wait();
         panic!("{shown}");
     }

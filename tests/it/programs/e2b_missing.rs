@@ -34,7 +34,7 @@ fn ports_templates_and_volumes_are_clear_errors() {
         "template": [
             ["BuildException", "501: Sponde has no virtual machines, so it cannot build or list templates. Install packages \
                 where the server runs, or prepare a sandbox and keep its files with `create_snapshot` (docs/e2b.md)"],
-            "SandboxException",
+            "TemplateException",
         ],
         "volume": [
             ["VolumeException", volume],
