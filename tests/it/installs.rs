@@ -186,8 +186,7 @@ fn two_installers_do_not_meet() {
     drop(stdin);
     let said = BufReader::new(chat.stderr.take().unwrap());
     let mut lines = said.lines().map(Result::unwrap);
-    let waiting =
-        "`tqdm` is being installed into Sponde's own environment: the cell waits for it";
+    let waiting = "`tqdm` is being installed into Sponde's own environment: the cell waits for it";
     assert!(lines.any(|line| line.contains(waiting)));
     let done = Command::new(env.join("bin/python"))
         .args(["-I", "-m", "pip", "install", "--quiet", "tqdm"])

@@ -1,7 +1,7 @@
 //! SQL within its limits: time for files and for each kind of database, memory of the process that holds the connections; and
 //! databases by ADBC and by Spark Connect, with real drivers and a real Spark.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

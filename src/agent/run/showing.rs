@@ -8,13 +8,13 @@ use super::{Edit, Session, random_cell_id};
 const MOST: usize = 8;
 
 impl Session {
-    /// Shows the model the pictures that were noted. One that sees nothing has been told what they are.
+    /// Shows the model the pictures that were noted. A model that does not see got facts about them instead.
     pub(super) async fn show_pictures(&mut self) {
         let mut pictures = std::mem::take(&mut self.options.pictures);
         let Some(preparer) = self.asking.image_preparer.clone() else {
             return;
         };
-        let named = pictures.len();
+        let wanted = pictures.len();
         pictures.truncate(MOST.min(preparer.rules().most));
         if pictures.is_empty() {
             return;
@@ -33,9 +33,9 @@ impl Session {
         let Ok((pictures, read)) = read.await else {
             return;
         };
-        if named > shown {
+        if wanted > shown {
             self.notice(&format!(
-                "the model is shown the first {shown} of {named} pictures"
+                "the model is shown the first {shown} of {wanted} pictures"
             ));
         }
         let (mut names, mut given) = (Vec::new(), Vec::new());

@@ -183,8 +183,8 @@ fn of_vega(specification: &Value) -> Option<String> {
     }
     let is_several = tables.len() > 1;
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let names = is_several.then_some("dataset").into_iter();
-    let head = names.chain(columns.iter().copied()).map(cell);
+    let first = is_several.then_some("dataset").into_iter();
+    let head = first.chain(columns.iter().copied()).map(cell);
     writer.write_record(head).ok()?;
     for (name, rows) in &tables {
         for row in rows.iter().filter_map(Value::as_object) {

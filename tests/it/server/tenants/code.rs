@@ -375,7 +375,7 @@ fn harvest_below(directory: &Path, found: &mut Vec<PathBuf>) {
         let name = entry.file_name().into_string().unwrap_or_default();
         if kind.is_dir() {
             harvest_below(&path, found);
-        } else if kind.is_file() && name.starts_with("harvest-") && name.ends_with(".txt") {
+        } else if kind.is_file() && name.starts_with("harvest-") {
             found.push(path);
         }
     }
