@@ -10,7 +10,7 @@ use super::{GatewayArgs, SandboxArgs};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sponde profile weather.csv
+  sponde profile sales.csv
   sponde profile shop.db                        each table of a SQLite or DuckDB database
   sponde profile reports/ 'more/*.parquet'      files with the same columns, as one table")]
 pub struct ProfileArgs {
