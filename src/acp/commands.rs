@@ -152,7 +152,7 @@ pub(super) fn undo_words(event: &EventKind) -> Option<String> {
     Some(match event {
         EventKind::Undone(undone) => {
             let mut words = format!(
-                "{} cells were undone; variables: {}.",
+                "Cells undone: {}; variables: {}.",
                 undone.cells, undone.variables
             );
             for (what, files) in [("Restored", &undone.restored), ("Removed", &undone.removed)] {

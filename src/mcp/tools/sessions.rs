@@ -121,7 +121,7 @@ pub(super) async fn undo(
             server.changed(Change::List);
             server.changed(Change::Updated(notebook_uri(&session.name)));
             let mut text = format!(
-                "{} cells were undone; variables: {}",
+                "cells undone: {}; variables: {}",
                 undone.cells, undone.variables
             );
             for (what, files) in [("restored", &undone.restored), ("removed", &undone.removed)] {

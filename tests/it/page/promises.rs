@@ -68,7 +68,7 @@ async fn the_page_promises_what_the_server_keeps() {
     page.press("Variables, files, kernels, cost").await;
     page.press("Kernels").await;
     page.sees("Permissions").await;
-    page.sees("full, code can do all that you may").await;
+    page.sees("full, code can do all that you can").await;
 }
 
 /// Code that runs at a gateway is in no sandbox of ours.

@@ -130,7 +130,7 @@ fn expected_of_others() -> Value {
             "content": [code("python", "6 * 7"), code("", "42")],
         },
         "undo": "end_turn",
-        "undone": "1 cells were taken back; variables: copy.\n- All of it is kept",
+        "undone": "Cells undone: 1; variables: copy.\n- All of it is kept",
         "mode": "never",
         "no_mode": [-32602, "there is no mode `nope`: it is `on-risk`, `always` or `never`"],
         "model": {"mode": "always", "model": "openai-compatible/gpt-4o-mini"},
