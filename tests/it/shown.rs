@@ -239,7 +239,7 @@ async fn charts_graphics_and_html_are_files() {
             "[Plotly figure; bar, y: 2 from 1 to 2]",
             &format!("plot: {}", file("plot-1.svg")),
             &format!("page: {}", file("plot-2.html")),
-            &format!("page: {}", file("plot-3.html")),
+            &format!("page: {} (and .csv)", file("plot-3.html")),
         ]
     );
     assert!(sponde.read("out_files/plot-1.svg").contains("<svg width="));

@@ -207,7 +207,7 @@ fn answers_of_a_kernel(mut ask: impl FnMut(Value) -> Value) {
     let found = ask(json!({"query": "complete", "code": "x = df.hea"}));
     assert_eq!(
         found,
-        json!({"answer": "completions", "matches": ["head"], "start": 7, "end": 10})
+        json!({"answer": "completions", "matches": [".head"], "start": 6, "end": 10})
     );
     let found = ask(json!({"query": "is_complete", "code": "for x in y:"}));
     assert_eq!(

@@ -229,7 +229,7 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
         .await;
     assert_eq!(
         completions,
-        json!({"matches": ["read_csv"], "start": 3, "end": 10})
+        json!({"matches": [".read_csv"], "start": 2, "end": 10})
     );
     // Nothing of this is in the person's variables or history.
     let cell = server

@@ -293,7 +293,7 @@ async fn own_matters(server: &Server<'_>, session: &str, kernel: &str, lab: &mut
     let id = lab.send(Channel::Shell, "complete_request", content).await;
     let seen = lab.about(&id).await;
     let reply = seen.iter().find(|it| it.kind == "complete_reply").unwrap();
-    assert_eq!(reply.content["matches"], json!(["bit_length"]));
+    assert_eq!(reply.content["matches"], json!([".bit_length"]));
     assert_eq!(cells(server, session).await.len(), before);
     // It is the session's to end.
     let (status, told) = answer(server.request(Method::DELETE, &path)).await;
