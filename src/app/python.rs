@@ -100,7 +100,7 @@ fn lacks_version(words: &str) -> bool {
     words.contains("No matching distribution found") || words.contains("ResolutionImpossible")
 }
 
-/// Makes sure that this interpreter's environment, whoever owns it, has `packages`.
+/// Makes sure that this interpreter's environment (Sponde's or the person's own) has `packages`.
 pub(super) async fn ensure_packages(
     python: &Path,
     packages: &[&str],
