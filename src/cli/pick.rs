@@ -70,7 +70,7 @@ pub(super) fn pick_from(title: &str, choices: &[String], typed: &str) -> Option<
         let bytes = match keys.read(LOOKS) {
             Ok(Read::Nothing) => continue,
             Ok(Read::Bytes(bytes)) => bytes,
-            Ok(Read::End) | Err(_) => break None,
+            Ok(Read::End | Read::GivenUp) | Err(_) => break None,
         };
         match list.take(&key(&String::from_utf8_lossy(&bytes))) {
             Taken::GoesOn => {}

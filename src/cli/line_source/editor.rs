@@ -11,10 +11,10 @@
 //! line is lost, and none approves anything.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
@@ -157,17 +157,66 @@ struct Wanted {
     kind: PromptKind,
     prompt: Prompt,
     reply: oneshot::Sender<ReadResult>,
+    /// Closed when nobody waits for the key any more.
+    given_up: Option<PipeReader>,
+}
+
+/// A prompt that was asked for.
+struct Asked {
+    kind: PromptKind,
+    line: oneshot::Receiver<ReadResult>,
+    /// Closes the other end with this value, which wakes the reader of a key.
+    _waits: Option<PipeWriter>,
+}
+
+/// The prompt that the thread shows next. One asked for later replaces it: nobody has seen it.
+#[derive(Default)]
+struct Next {
+    wanted: Mutex<(Option<Wanted>, IsOver)>,
+    changed: Condvar,
+}
+
+/// Whether no more prompts come.
+type IsOver = bool;
+
+impl Next {
+    /// Returns the one that it replaces.
+    fn put(&self, wanted: Wanted) -> Option<Wanted> {
+        let replaced = self.held().0.replace(wanted);
+        self.changed.notify_one();
+        replaced
+    }
+
+    fn end(&self) {
+        self.held().1 = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for it; `None` at the end.
+    fn take(&self) -> Option<Wanted> {
+        let mut held = self
+            .changed
+            .wait_while(self.held(), |(wanted, is_over)| {
+                wanted.is_none() && !*is_over
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if held.1 { None } else { held.0.take() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, (Option<Wanted>, IsOver)> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The editor's thread. It ends when this is dropped, or with the program if a line is being typed.
 pub(super) struct LineEditor {
-    wanted: std::sync::mpsc::SyncSender<Wanted>,
+    next: Arc<Next>,
     /// The line that is being typed, or was when an interruption came: its prompt is still on the screen.
-    open: Option<(PromptKind, oneshot::Receiver<ReadResult>)>,
+    open: Option<Asked>,
     /// Whether something was printed over that prompt.
     is_covered: bool,
     /// Prompts that are still on the screen although another one was wanted after them.
-    given_up: VecDeque<(PromptKind, oneshot::Receiver<ReadResult>)>,
+    given_up: VecDeque<Asked>,
     /// Lines pasted after a line for code, kept for the next one.
     pasted: VecDeque<String>,
 }
@@ -180,13 +229,13 @@ impl LineEditor {
         if simple || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return None;
         }
-        // One line is asked for at a time; an abandoned one may still be ahead of it.
-        let (wanted, wishes) = std::sync::mpsc::sync_channel(4);
+        let next = Arc::new(Next::default());
         let thread = std::thread::Builder::new().name("line editor".to_owned());
+        let wishes = Arc::clone(&next);
         let run = move || serve(history.as_deref(), kernels.as_ref(), &wishes);
         thread.spawn(run).ok()?;
         Some(Self {
-            wanted,
+            next,
             open: None,
             is_covered: false,
             given_up: VecDeque::new(),
@@ -226,39 +275,24 @@ impl LineEditor {
         }
         let still_open = self
             .open
-            .take_if(|(open, _)| kind == PromptKind::Question && !open.is_for_nobody_else());
+            .take_if(|it| kind == PromptKind::Question && !it.kind.is_for_nobody_else());
         if let Some(open) = still_open {
             if std::mem::take(&mut self.is_covered) {
                 eprint(&prompt.shown(stderr_colours()));
             }
             self.open = Some(open);
         } else {
-            let (reply, line) = oneshot::channel();
-            let wanted = Wanted {
-                kind,
-                prompt,
-                reply,
-            };
-            if self.wanted.try_send(wanted).is_err() {
-                return Ok(None);
-            }
-            if let Some((given_up, line)) = self.open.replace((kind, line))
-                && !given_up.is_for_nobody_else()
-            {
-                // The earlier prompt is read before this one is shown.
-                eprint(&paint(DIM, ENTER_FIRST, stderr_colours()));
-                self.given_up.push_back((given_up, line));
-            }
+            self.ask(kind, prompt);
         }
         // It stays open while we wait, so a caller that gives up loses no line.
-        let Some((kind, line)) = &mut self.open else {
+        let Some(Asked { kind, line, .. }) = &mut self.open else {
             return Ok(None);
         };
         let kind = *kind;
         let line = tokio::select! {
             line = line => line,
             Some(ask) = signals.recv() => {
-                self.open.take_if(|(kind, _)| *kind == PromptKind::Key);
+                self.open.take_if(|it| it.kind == PromptKind::Key);
                 return Err(ask);
             }
         };
@@ -270,10 +304,41 @@ impl LineEditor {
         }
     }
 
+    /// Has the thread show a prompt.
+    fn ask(&mut self, kind: PromptKind, prompt: Prompt) {
+        let (reply, line) = oneshot::channel();
+        // Without a pipe, the next key is still read, and dropped.
+        let pipe = (kind == PromptKind::Key).then(std::io::pipe);
+        let (given_up, waits) = pipe.and_then(Result::ok).unzip();
+        let asked = Asked {
+            kind,
+            line,
+            _waits: waits,
+        };
+        let never_shown = self.next.put(Wanted {
+            kind,
+            prompt,
+            reply,
+            given_up,
+        });
+        if let Some(before) = self.open.replace(asked)
+            && never_shown.is_none()
+            && !before.kind.is_for_nobody_else()
+        {
+            self.given_up.push_back(before);
+        } else if never_shown.is_none() {
+            return;
+        }
+        if self.given_up.back().is_some_and(|it| it.line.is_empty()) {
+            // The earlier prompt is read before this one is shown.
+            eprint(&paint(DIM, ENTER_FIRST, stderr_colours()));
+        }
+    }
+
     /// A line typed at an abandoned prompt.
     fn typed_for_nobody(&mut self) -> Option<String> {
-        while let Some((_, line)) = self.given_up.front_mut() {
-            match line.try_recv() {
+        while let Some(asked) = self.given_up.front_mut() {
+            match asked.line.try_recv() {
                 Ok(ReadResult::Line(text)) => {
                     self.given_up.pop_front();
                     return Some(text);
@@ -294,8 +359,8 @@ impl LineEditor {
 
     /// While an earlier prompt is still being read, the latest was never shown: drop it, and reopen the earlier one.
     fn reopen(&mut self) {
-        if let Some((_, line)) = self.given_up.back()
-            && line.is_empty()
+        if let Some(asked) = self.given_up.back()
+            && asked.line.is_empty()
         {
             self.open = self.given_up.pop_back();
             self.is_covered = true;
@@ -305,11 +370,7 @@ impl LineEditor {
     /// Records that other text is printed over the prompt.
     pub(super) fn cover(&mut self) {
         self.reopen();
-        if self
-            .open
-            .take_if(|(kind, _)| *kind == PromptKind::Key)
-            .is_some()
-        {
+        if self.open.take_if(|it| it.kind == PromptKind::Key).is_some() {
             eprint("\r\u{1b}[K");
         } else if self.open.is_some() {
             self.is_covered = true;
@@ -334,22 +395,20 @@ impl LineEditor {
 
 impl Drop for LineEditor {
     fn drop(&mut self) {
+        self.next.end();
         restore();
     }
 }
 
 /// Serves requests until no more come.
-fn serve(
-    history: Option<&Path>,
-    kernels: Option<&KernelLines>,
-    wishes: &std::sync::mpsc::Receiver<Wanted>,
-) {
+fn serve(history: Option<&Path>, kernels: Option<&KernelLines>, next: &Next) {
     let (mut questions, mut inputs) = (None, None);
-    while let Ok(Wanted {
+    while let Some(Wanted {
         kind,
         prompt,
         reply,
-    }) = wishes.recv()
+        given_up,
+    }) = next.take()
     {
         if reply.is_closed() {
             continue;
@@ -361,7 +420,7 @@ fn serve(
                 PromptKind::Answer => answer(&prompt),
                 PromptKind::Input => input(&mut inputs, &prompt),
                 PromptKind::Password => password(&prompt),
-                PromptKind::Key => key(&prompt.shown(stderr_colours()), &|| !reply.is_closed()),
+                PromptKind::Key => key(&prompt.shown(stderr_colours()), given_up.as_ref()),
             };
             // Bytes that are not valid text do not end the input.
             let is_odd = |error: &ReadlineError| matches!(error, ReadlineError::Io(error) if error.kind() == ErrorKind::InvalidData);

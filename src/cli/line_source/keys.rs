@@ -3,7 +3,7 @@
 //!
 //! Ctrl-C stays a signal. A key is not read once nobody waits for it.
 
-use std::io::{ErrorKind, Stdin};
+use std::io::{ErrorKind, PipeReader, Stdin};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,8 +15,6 @@ use rustyline::error::ReadlineError;
 
 use super::super::eprint;
 
-/// How often to check whether anyone still waits.
-const LOOKS: Duration = Duration::from_millis(50);
 /// Maximum gap between pasted characters.
 const PASTED_WITHIN: Duration = Duration::from_millis(25);
 /// How long a person who types `yes` may take after its first letter.
@@ -28,18 +26,17 @@ const END: u8 = 4;
 /// Keys that erase a character.
 const ERASES: [char; 2] = ['\u{7f}', '\u{8}'];
 
-/// Reads a key, or a line that came at once. `is_wanted` tells whether anyone still waits.
+/// Reads a key, or a line that came at once. `given_up` is closed when nobody waits any more; a key typed after that
+/// stays at the terminal, for the next prompt.
 ///
 /// # Errors
 /// The end of input; nobody waits; the terminal cannot be read.
-pub(super) fn key(prompt: &str, is_wanted: &dyn Fn() -> bool) -> Result<String, ReadlineError> {
+pub(super) fn key(prompt: &str, given_up: Option<&PipeReader>) -> Result<String, ReadlineError> {
     let keys = Keys::start(Control::IsSignal)?;
     eprint(prompt);
     loop {
-        if !is_wanted() {
-            return Err(ReadlineError::Interrupted);
-        }
-        let mut bytes = match keys.read(LOOKS)? {
+        let mut bytes = match keys.read_or(None, given_up)? {
+            Read::GivenUp => return Err(ReadlineError::Interrupted),
             Read::Nothing => continue,
             Read::End => return Err(ReadlineError::Eof),
             Read::Bytes(bytes) => bytes,
@@ -107,6 +104,8 @@ fn as_edited(text: &str) -> String {
 /// The input.
 pub(in crate::cli) enum Read {
     Nothing,
+    /// Nobody waits for it any more; nothing was read.
+    GivenUp,
     Bytes(Vec<u8>),
     End,
 }
@@ -149,16 +148,29 @@ impl Keys {
         Ok(Self { stdin, before })
     }
 
+    /// Less than a second.
     pub(in crate::cli) fn read(&self, within: Duration) -> std::io::Result<Read> {
         let wait = Timespec {
             tv_sec: 0,
             tv_nsec: within.subsec_nanos().into(),
         };
-        let mut wanted = [PollFd::new(&self.stdin, PollFlags::IN)];
-        match poll(&mut wanted, Some(&wait)) {
+        self.read_or(Some(wait), None)
+    }
+
+    fn read_or(
+        &self,
+        wait: Option<Timespec>,
+        given_up: Option<&PipeReader>,
+    ) -> std::io::Result<Read> {
+        let mut wanted = vec![PollFd::new(&self.stdin, PollFlags::IN)];
+        wanted.extend(given_up.map(|it| PollFd::new(it, PollFlags::IN)));
+        match poll(&mut wanted, wait.as_ref()) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Read::Nothing),
             Ok(_) => {}
             Err(error) => return Err(error.into()),
+        }
+        if wanted.get(1).is_some_and(|it| !it.revents().is_empty()) {
+            return Ok(Read::GivenUp);
         }
         let mut bytes = vec![0; 4096];
         // Not through std, whose buffer would keep extra input.
