@@ -131,7 +131,7 @@ fn tool<T: JsonSchema>(name: &str, title: &str, description: &str, effect: Effec
         "name": name,
         "title": title,
         "description": description,
-        "inputSchema": schema::<T>(),
+        "inputSchema": input_schema::<T>(),
         "annotations": {
             "title": title,
             "readOnlyHint": is_read,
@@ -141,17 +141,10 @@ fn tool<T: JsonSchema>(name: &str, title: &str, description: &str, effect: Effec
     })
 }
 
-fn schema<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.inline_subschemas = true;
-    settings.meta_schema = None;
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
+/// The `inputSchema` for `T`.
+fn input_schema<T: JsonSchema>() -> Value {
+    let mut schema = fields::inlined::<T>(SchemaSettings::draft2020_12());
     if let Value::Object(fields) = &mut schema {
-        fields.remove("title");
-        fields.remove("description");
         fields.entry("properties").or_insert_with(|| json!({}));
     }
     schema

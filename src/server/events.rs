@@ -5,14 +5,13 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,8 +28,12 @@ use crate::app::registry::ClientGuard;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A client fetches longer representations of an output separately.
 const LARGE: usize = 64 << 10;
-/// Available items are sent together, up to this many bytes.
-const TOGETHER: usize = 32 << 10;
+/// Available items are sent together, up to about this many bytes.
+const TOGETHER: usize = 64 << 10;
+/// In each window of this length ...
+const WINDOW: Duration = Duration::from_millis(10);
+/// ... so many writes are made at once; what comes then is sent together at its end.
+const WRITES: u32 = 8;
 /// Maximum characters of a client's name.
 const NAME: usize = 64;
 
@@ -68,6 +71,7 @@ pub(super) async fn events(
         client,
         first: Some(Bytes::from(first)),
         encoded: shared.encoded.of(&id),
+        pace: Pace::new(),
         _counted: live.client(),
     };
     let messages = futures_util::stream::unfold(follower, |mut follower| async {
@@ -88,6 +92,7 @@ struct Follower {
     client: Client,
     first: Option<Bytes>,
     encoded: Arc<EncodedStream>,
+    pace: Pace,
     _counted: ClientGuard,
 }
 
@@ -96,33 +101,54 @@ impl Follower {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
+        self.pace.wait().await;
         let Ok(received) = tokio::time::timeout(HEARTBEAT, self.client.next()).await else {
             return Some(Bytes::from_static(b":\n\n"));
         };
-        let message = self.message(&received?);
-        let mut together = Vec::new();
-        while together.len().max(message.len()) < TOGETHER
-            && let Some(Some(received)) = self.client.next().now_or_never()
-        {
-            if together.is_empty() {
-                together.extend(&message);
+        Some(match received? {
+            Received::Item(item) => {
+                let first = item.id;
+                let client = &mut self.client;
+                let (messages, last) = self.encoded.from(first, || {
+                    let items = std::iter::once(item).chain(client.ready(TOGETHER));
+                    items
+                        .map(|item| (item.id, message(item.id, &without_large(&*item))))
+                        .collect()
+                });
+                self.client.has_up_to(last);
+                messages
             }
-            together.extend(self.message(&received));
-        }
-        Some(if together.is_empty() {
-            message
-        } else {
-            together.into()
+            Received::Snapshot(snapshot) => of_snapshot(&snapshot).into(),
         })
     }
+}
 
-    fn message(&self, received: &Received) -> Bytes {
-        match received {
-            Received::Item(item) => self
-                .encoded
-                .message(item.id, || message(item.id, &without_large(&**item))),
-            Received::Snapshot(snapshot) => of_snapshot(snapshot).into(),
+/// Sends at once while little is sent, and together what comes fast: many small writes to many clients cost more than
+/// the items.
+struct Pace {
+    since: Instant,
+    sent: u32,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            sent: 0,
         }
+    }
+
+    /// Waits before the next write if there were many.
+    async fn wait(&mut self) {
+        let passed = self.since.elapsed();
+        if passed < WINDOW && self.sent < WRITES {
+            self.sent += 1;
+            return;
+        }
+        if let Some(rest) = WINDOW.checked_sub(passed) {
+            tokio::time::sleep(rest).await;
+        }
+        (self.since, self.sent) = (Instant::now(), 1);
     }
 }
 

@@ -399,7 +399,7 @@ impl Session {
     fn make(&self, plan: &Plan, draft: &Draft) -> Made {
         let limit = self.limit();
         let cells = self.cells_through(&plan.through);
-        let inventory = self.inventory(&draft.inventories, bytes(limit) / 4);
+        let inventory = self.inventory(&draft.inventories, as_many_bytes(limit) / 4);
         let (text, measure, words, shortened, files) = match plan.kind {
             CompactionKind::Outputs => (
                 compaction::outputs_note(&inventory),
@@ -409,9 +409,9 @@ impl Session {
                 vec![],
             ),
             CompactionKind::Summary => {
-                let words = compaction::person_words(cells, bytes(limit));
+                let words = compaction::person_words(cells, as_many_bytes(limit));
                 let files = compaction::files_written(cells);
-                let most = bytes(limit) / 3;
+                let most = as_many_bytes(limit) / 3;
                 let (by, work) = if let Some(work) = &draft.work {
                     (Writer::Model, head_and_tail(work, most))
                 } else {
@@ -483,7 +483,7 @@ struct Made {
     files: usize,
 }
 
-/// The limit in bytes for a limit in tokens: the same number, which uses about a third of the tokens.
-fn bytes(limit: u64) -> usize {
+/// As many bytes as the limit has tokens: about a third of it.
+fn as_many_bytes(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }

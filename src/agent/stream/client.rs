@@ -225,6 +225,26 @@ impl Client {
         }
     }
 
+    /// The items after those received that are there now, about `bytes` of them. Empty if the session is in another
+    /// process.
+    pub fn ready(&mut self, bytes: usize) -> Vec<std::sync::Arc<Item>> {
+        let Source::Local { handle, position } = &mut self.source else {
+            return Vec::new();
+        };
+        let items = handle.log.ready(*position, bytes);
+        if let Some(last) = items.last() {
+            *position = last.id.sequence;
+        }
+        items
+    }
+
+    /// Counts all items up to `last` as received: the caller has them from elsewhere.
+    pub fn has_up_to(&mut self, last: ItemId) {
+        if let Source::Local { position, .. } = &mut self.source {
+            *position = last.sequence.max(*position);
+        }
+    }
+
     /// Sends a command, like [`SessionHandle::send`].
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(50);
 const BYTES: usize = 16 << 20;
 /// Maximum items kept.
 const ITEMS: usize = 20_000;
+/// Maximum items that a subscriber takes at once.
+const TOGETHER: usize = 256;
 /// Bytes of an item besides its text.
 const ITEM_BYTES: usize = 256;
 
@@ -168,6 +170,27 @@ impl Log {
                 return Next::Closed;
             }
         }
+    }
+
+    /// The items after `position` that are there now: at most [`TOGETHER`], and about `bytes` of them.
+    pub fn ready(&self, position: u64, bytes: usize) -> Vec<Arc<Item>> {
+        let announced = self.shared.announced.borrow().sequence;
+        let items = self.items();
+        let Some(from) = (position + 1).checked_sub(items.oldest()) else {
+            return Vec::new();
+        };
+        let Ok(from) = usize::try_from(from) else {
+            return Vec::new();
+        };
+        let mut room = bytes;
+        let fits = |(item, bytes): &&(Arc<Item>, usize)| {
+            let fits = item.id.sequence <= announced && room >= *bytes;
+            room = room.saturating_sub(*bytes);
+            fits
+        };
+        let after = items.kept.range(from.min(items.kept.len())..);
+        let ready = after.take(TOGETHER).take_while(fits);
+        ready.map(|(item, _)| Arc::clone(item)).collect()
     }
 
     fn announce_all(&self, mut items: MutexGuard<'_, Items>) {

@@ -21,6 +21,16 @@ pub enum System {
     },
 }
 
+impl System {
+    /// How packages are installed here; `None` if they are not.
+    fn apt(self, environment: &Environment) -> Option<Apt> {
+        match self {
+            Self::Allowed { password } => apt(password, environment),
+            Self::Refused => None,
+        }
+    }
+}
+
 /// What of a recipe's needs counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
@@ -87,11 +97,7 @@ pub async fn provide(recipes: &[Recipe], system: System, context: &Context) -> R
         return Ok(());
     }
     let packages = packages(&missing);
-    let apt = match system {
-        System::Allowed { password } => apt(password, environment),
-        System::Refused => None,
-    };
-    let Some(apt) = apt else {
+    let Some(apt) = system.apt(environment) else {
         return Err(refused(&missing, &packages, environment));
     };
     install(&apt, recipes, Wanted::Needs, &packages, context).await
@@ -113,11 +119,7 @@ pub(super) async fn provide_more(
         return Ok(());
     }
     let packages = packages(&missing);
-    let apt = match system {
-        System::Allowed { password } => apt(password, environment),
-        System::Refused => None,
-    };
-    let Some(apt) = apt else {
+    let Some(apt) = system.apt(environment) else {
         context.notify.info(format!(
             "`{}` works, but libraries that analyses use are not installed: {} ({})",
             recipe.name,

@@ -66,14 +66,23 @@ pub(super) struct OpenSession<'a> {
 
 /// The `outputSchema` for `T`.
 pub(super) fn schema<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.inline_subschemas = true;
-    settings.meta_schema = None;
     // JSON Schema knows no `uint64`, and validators warn about formats that they do not know.
     let plain = RecursiveTransform(|schema: &mut schemars::Schema| {
         schema.remove("format");
     });
-    let settings = settings.with_transform(plain);
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = inlined::<T>(settings.with_transform(plain));
+    if let Value::Object(fields) = &mut schema {
+        // The root is an object by the protocol, also where it is one of several.
+        fields.insert("type".to_owned(), json!("object"));
+    }
+    schema
+}
+
+/// The schema for `T` without references to other schemas, and without a name.
+pub(super) fn inlined<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
     let mut schema = settings
         .into_generator()
         .into_root_schema_for::<T>()
@@ -81,8 +90,6 @@ pub(super) fn schema<T: JsonSchema>() -> Value {
     if let Value::Object(fields) = &mut schema {
         fields.remove("title");
         fields.remove("description");
-        // The root is an object by the protocol, also where it is one of several.
-        fields.insert("type".to_owned(), json!("object"));
     }
     schema
 }

@@ -167,8 +167,12 @@ pub(super) async fn change(
             };
             kernels::begin(&shared, wanted).await?
         };
-        // Ends the front end's own kernel for this notebook; a Sponde session's kernel keeps running.
-        if before.id != kernel.id {
+        // Ends the front end's own kernel for this notebook, unless another notebook uses it too; a Sponde session's
+        // kernel keeps running.
+        let is_used = lock(&shared.jupyter.sessions)
+            .iter()
+            .any(|(other, entry)| *other != id && entry.kernel == before.id);
+        if before.id != kernel.id && !is_used {
             shared.kernels.end(&before.id).await;
         }
     }

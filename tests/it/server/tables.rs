@@ -203,14 +203,18 @@ async fn a_large_frame_is_looked_into_a_window_at_a_time() {
     );
     let parquet = parquet.send().await.unwrap().bytes().await.unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    let xlsx = server.request(Method::GET, &format!("{frames}/plain/export?format=xlsx"));
-    let xlsx = xlsx.send().await.unwrap().bytes().await.unwrap();
-    assert!(xlsx.starts_with(b"PK\x03\x04"));
-    // Both are what pandas reads.
+    // pandas writes the first, polars the others.
+    for name in ["plain", "small", "lazy"] {
+        let xlsx = format!("{frames}/{name}/export?format=xlsx");
+        let xlsx = server.request(Method::GET, &xlsx).send().await.unwrap();
+        let xlsx = xlsx.bytes().await.unwrap();
+        assert!(xlsx.starts_with(b"PK\x03\x04"), "{name}: {xlsx:?}");
+        sponde.write(&format!("{name}.xlsx"), &xlsx);
+    }
+    // All are what pandas reads.
     sponde.write("small.parquet", &parquet);
-    sponde.write("small.xlsx", &xlsx);
     let read = "import sys, json, pandas as pd\n\
-        print(json.dumps([json.loads(frame.to_json(orient='split', index=False)) for frame in (pd.read_parquet('small.parquet'), pd.read_excel('small.xlsx'))]))";
+        print(json.dumps([json.loads(frame.to_json(orient='split', index=False)) for frame in (pd.read_parquet('small.parquet'), *(pd.read_excel(f'{name}.xlsx')[['a', 't']] for name in ('plain', 'small', 'lazy')))]))";
     let output = std::process::Command::new(crate::support::python_prefix().join("bin/python"))
         .args(["-c", read])
         .current_dir(sponde.path(""))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Draft, bytes};
+use super::{Draft, as_many_bytes};
 use crate::agent::guidance::Coaching;
 use crate::agent::run::Session;
 use crate::kernel::{Kernel, KernelError};
@@ -63,7 +63,7 @@ impl Session {
         let instruction = INSTRUCTION.replace("{words}", &words.to_string());
         // As text, without pictures and outputs: short enough, and without unanswered calls.
         let conversation =
-            compaction::as_text(self.transcript.cells(), &plan.through, bytes(limit));
+            compaction::as_text(self.transcript.cells(), &plan.through, as_many_bytes(limit));
         let short = Prompt {
             messages: vec![Message::User(vec![
                 Part::Text(format!("# The conversation so far\n{conversation}")),

@@ -440,3 +440,35 @@ async fn open_webuis_recorded_requests_are_answered() {
     assert_eq!(answer(end).await.0, 204);
     assert_eq!(server.end().code, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_of_two_notebooks_stays_until_neither_uses_it() {
+    let (_model, sponde) = with_model([]).await;
+    let server = Server::start(&sponde, &[]);
+    let sessions = "/jupyter/api/sessions";
+    let open = async |path: &str, kernel: Value| {
+        let wanted = json!({"path": path, "name": path, "type": "notebook", "kernel": kernel});
+        let (status, told) = server.post(sessions, &wanted).await;
+        assert_eq!(status, 201, "{told}");
+        let text = |it: &Value| it.as_str().unwrap().to_owned();
+        (text(&told["id"]), text(&told["kernel"]["id"]))
+    };
+    let kernels = async || {
+        let (_, kernels) = server.get("/jupyter/api/kernels").await;
+        let ids = kernels.as_array().unwrap().iter();
+        ids.map(|it| it["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (one, shared) = open("one.ipynb", json!({"name": "python3"})).await;
+    let (two, same) = open("two.ipynb", json!({"id": shared})).await;
+    assert_eq!(shared, same);
+    for (notebook, stays) in [(one, true), (two, false)] {
+        let change = json!({"kernel": {"name": "python3"}});
+        let request = server.request(Method::PATCH, &format!("{sessions}/{notebook}"));
+        let (status, told) = answer(request.json(&change)).await;
+        assert_eq!(status, 200, "{told}");
+        assert_ne!(told["kernel"]["id"], json!(shared));
+        assert_eq!(kernels().await.contains(&shared), stays);
+    }
+    assert_eq!(server.end().code, Some(0));
+}
