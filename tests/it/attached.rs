@@ -177,3 +177,56 @@ async fn an_attached_terminal_can_interrupt() {
         assert!(!screen.all.contains("never\u{1b}[K"), "{}", screen.all);
     }
 }
+
+/// A line is begun in one terminal and stays there while the other one approves cell after cell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_begun_line_outlives_many_approvals() {
+    const TIMES: usize = 6;
+    let script: Vec<Value> = (0..TIMES)
+        .flat_map(|time| {
+            let arguments = json!({"code": format!("echo ran {time}")}).to_string();
+            [
+                json!({"match": {"turnIndex": 2 * time}, "response": {"blocks": [
+                    {"type": "toolCall", "name": "run_code", "arguments": arguments}]}}),
+                json!({"match": {"turnIndex": 2 * time + 1}, "response": {"content": format!("said {time}")}}),
+            ]
+        })
+        .collect();
+    let mock = Aimock::start(&json!(script)).await;
+    let sponde = Sponde::new().with_model(&mock);
+    sponde.configure("approval = \"always\"\n");
+    let first = [
+        json!(["wait", PROMPT]),
+        json!(["type", "!echo begun\r"]),
+        json!(["wait", PROMPT]),
+        json!(["file", "attached"]),
+        json!(["type", "!echo kept"]),
+        json!(["touch", "typed"]),
+        json!(["wait", format!("said {}", TIMES - 1)]),
+        json!(["type", "\r"]),
+        // What was typed is still there.
+        json!(["wait", "\r\nkept"]),
+        json!(["wait", PROMPT]),
+        json!(["touch", "finished"]),
+    ];
+    let mut second = vec![
+        json!(["wait", PROMPT]),
+        json!(["touch", "attached"]),
+        json!(["file", "typed"]),
+    ];
+    for time in 0..TIMES {
+        second.extend([
+            json!(["type", format!("question {time}\r")]),
+            json!(["wait", "Run it?"]),
+            json!(["type", "y"]),
+            json!(["wait", format!("said {time}")]),
+            json!(["wait", PROMPT]),
+        ]);
+    }
+    second.push(json!(["file", "finished"]));
+    let screens = attached(&sponde, &first, &second);
+    mock.stop().await;
+    for screen in screens {
+        assert_eq!((screen.code, screen.as_always), (0, true), "{}", screen.all);
+    }
+}
