@@ -8,6 +8,7 @@ mod editor;
 mod kernel;
 pub(super) mod keys;
 mod mask;
+mod prompt;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,11 +23,12 @@ use super::style::{DIM, HINT, WARN, paint, stderr_colours};
 use super::{eprint, filter};
 use crate::agent::approval::Approval;
 pub(super) use choices::Choices;
+use editor::LineEditor;
 #[cfg(test)]
 pub(super) use editor::raw_for_test;
-use editor::{LineEditor, Prompt, PromptKind};
 pub(super) use editor::{restore, restore_now};
 pub(super) use kernel::KernelLines;
+use prompt::{Prompt, PromptKind};
 
 /// A terminal delivers pasted lines one by one.
 const PASTED_WITHIN: Duration = Duration::from_millis(20);

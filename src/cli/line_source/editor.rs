@@ -11,12 +11,11 @@
 //! line is lost, and none approves anything.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IsTerminal as _, PipeReader, PipeWriter, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use anstyle::Style;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use rustyline::config::{Behavior, Config};
 use rustyline::error::ReadlineError;
@@ -31,6 +30,7 @@ use super::complete::Completion;
 use super::kernel::KernelLines;
 use super::keys::{key, swallow_rest};
 use super::mask::Mask;
+use super::prompt::{Asked, Next, Prompt, PromptKind, ReadResult, Wanted};
 
 /// Lines of history to keep: enough that the file is only appended to. At the limit, the library rewrites it for each
 /// line.
@@ -80,132 +80,6 @@ pub(in crate::cli) fn raw_for_test() -> super::keys::Keys {
 
 fn before() -> MutexGuard<'static, Option<Termios>> {
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The text before the input.
-#[derive(Debug, Clone)]
-pub(super) struct Prompt {
-    text: String,
-    /// The separator between it and the input.
-    gap: &'static str,
-    style: Style,
-    /// Text that is already typed.
-    begun: String,
-}
-
-impl Prompt {
-    pub(super) fn new(style: Style, text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            gap: " ",
-            style,
-            begun: String::new(),
-        }
-    }
-
-    /// Adds the already typed text.
-    pub(super) fn begun_with(mut self, begun: &str) -> Self {
-        begun.clone_into(&mut self.begun);
-        self
-    }
-
-    /// A prompt from code, shown unchanged.
-    pub(super) fn of_code(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            gap: "",
-            style: Style::new(),
-            begun: String::new(),
-        }
-    }
-
-    pub(super) fn shown(&self, colours: bool) -> String {
-        paint(self.style, &self.text, colours) + self.gap
-    }
-}
-
-/// What a prompt asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PromptKind {
-    /// The next question or command.
-    Question,
-    /// An answer to one of our questions.
-    Answer,
-    /// Input that code wants; without newlines.
-    Input,
-    /// Hidden input that code wants.
-    Password,
-    /// One key, to answer one of our questions.
-    Key,
-}
-
-impl PromptKind {
-    /// Whether the input is useless to any other reader.
-    fn is_for_nobody_else(self) -> bool {
-        matches!(self, Self::Password | Self::Key)
-    }
-}
-
-/// The result of a prompt.
-enum ReadResult {
-    Line(String),
-    Interrupted,
-    EndOfInput,
-}
-
-struct Wanted {
-    kind: PromptKind,
-    prompt: Prompt,
-    reply: oneshot::Sender<ReadResult>,
-    /// Closed when nobody waits for the key any more.
-    given_up: Option<PipeReader>,
-}
-
-/// A prompt that was asked for.
-struct Asked {
-    kind: PromptKind,
-    line: oneshot::Receiver<ReadResult>,
-    /// Closes the other end with this value, which wakes the reader of a key.
-    _waits: Option<PipeWriter>,
-}
-
-/// The prompt that the thread shows next. One asked for later replaces it: nobody has seen it.
-#[derive(Default)]
-struct Next {
-    wanted: Mutex<(Option<Wanted>, IsOver)>,
-    changed: Condvar,
-}
-
-/// Whether no more prompts come.
-type IsOver = bool;
-
-impl Next {
-    /// Returns the one that it replaces.
-    fn put(&self, wanted: Wanted) -> Option<Wanted> {
-        let replaced = self.held().0.replace(wanted);
-        self.changed.notify_one();
-        replaced
-    }
-
-    fn end(&self) {
-        self.held().1 = true;
-        self.changed.notify_one();
-    }
-
-    /// Waits for it; `None` at the end.
-    fn take(&self) -> Option<Wanted> {
-        let mut held = self
-            .changed
-            .wait_while(self.held(), |(wanted, is_over)| {
-                wanted.is_none() && !*is_over
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        if held.1 { None } else { held.0.take() }
-    }
-
-    fn held(&self) -> MutexGuard<'_, (Option<Wanted>, IsOver)> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The editor's thread. It ends when this is dropped, or with the program if a line is being typed.
