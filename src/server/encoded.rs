@@ -63,9 +63,9 @@ impl EncodedStream {
             return found;
         }
         let run = Run::of(first, &make());
-        let made = (run.messages.clone(), run.last());
+        let messages_and_last = (run.messages.clone(), run.last());
         recent.push(run);
-        made
+        messages_and_last
     }
 }
 

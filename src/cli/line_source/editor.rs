@@ -189,12 +189,14 @@ impl LineEditor {
             line,
             _waits: waits,
         };
-        let never_shown = self.next.put(Wanted {
+        let replaced = self.next.put(Wanted {
             kind,
             prompt,
             reply,
             given_up,
         });
+        // One whose reader is gone is not the open one, which is on the screen then.
+        let never_shown = replaced.filter(|it| !it.reply.is_closed());
         if let Some(before) = self.open.replace(asked)
             && never_shown.is_none()
             && !before.kind.is_for_nobody_else()
