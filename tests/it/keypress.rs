@@ -143,6 +143,30 @@ async fn a_key_leaves_nothing_behind() {
     assert!(!screen.all.contains("> es"), "{}", screen.all);
 }
 
+/// A line that is typed right after the key is the next line, and whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_typed_right_after_a_key_is_kept() {
+    let mock = model_that_runs(&[ONE]).await;
+    let screen = chat(
+        &mock,
+        &json!([
+            ["wait", PROMPT],
+            ["type", "go\r"],
+            ["wait", QUESTION],
+            ["type", "y"],
+            ["wait", "yes\r\n"],
+            // Begins as the rest of `yes` does.
+            ["type", "e = 'é' * 3; print(e)\u{1}!\r"],
+            ["wait", "That was it."],
+            ["wait", "\r\nééé"],
+            ["wait", PROMPT],
+            ["type", "\u{4}"],
+        ]),
+    );
+    mock.stop().await;
+    assert_eq!(screen.code, 0, "{}", screen.all);
+}
+
 /// `a` runs it, and code like it runs without a question.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_a_asks_no_more() {

@@ -279,6 +279,8 @@ impl Drop for LineEditor {
 /// Serves requests until no more come.
 fn serve(history: Option<&Path>, kernels: Option<&KernelLines>, next: &Next) {
     let (mut questions, mut inputs) = (None, None);
+    // What was typed after a key and is no part of it.
+    let mut typed = String::new();
     while let Some(Wanted {
         kind,
         prompt,
@@ -290,11 +292,12 @@ fn serve(history: Option<&Path>, kernels: Option<&KernelLines>, next: &Next) {
             continue;
         }
         *before() = tcgetattr(std::io::stdin()).ok();
+        let begun = std::mem::take(&mut typed);
         let line = loop {
             let line = match kind {
-                PromptKind::Question => question(&mut questions, history, kernels, &prompt),
+                PromptKind::Question => question(&mut questions, history, kernels, &prompt, &begun),
                 PromptKind::Answer => answer(&prompt),
-                PromptKind::Input => input(&mut inputs, &prompt),
+                PromptKind::Input => input(&mut inputs, &prompt, &begun),
                 PromptKind::Password => password(&prompt),
                 PromptKind::Key => key(&prompt.shown(stderr_colours()), given_up.as_ref()),
             };
@@ -323,7 +326,7 @@ fn serve(history: Option<&Path>, kernels: Option<&KernelLines>, next: &Next) {
             }
         });
         if let Some(answer) = answer {
-            swallow_rest(&answer);
+            typed = swallow_rest(&answer);
         }
     }
 }
@@ -337,12 +340,13 @@ fn question(
     history: Option<&Path>,
     kernels: Option<&KernelLines>,
     prompt: &Prompt,
+    begun: &str,
 ) -> Result<String, ReadlineError> {
     let editor = match editor {
         Some(editor) => editor,
         None => editor.insert(questions(history, kernels)?),
     };
-    let text = editor.readline(&shown(prompt))?;
+    let text = editor.readline_with_initial(&shown(prompt), (begun, ""))?;
     if editor.add_history_entry(&text).unwrap_or(false)
         && let Some(path) = history
         && let Err(error) = editor.append_history(path)
@@ -399,12 +403,16 @@ fn answer(prompt: &Prompt) -> Result<String, ReadlineError> {
     editor.readline_with_initial(&shown(prompt), (&prompt.begun, ""))
 }
 
-fn input(editor: &mut Option<Plain>, prompt: &Prompt) -> Result<String, ReadlineError> {
+fn input(
+    editor: &mut Option<Plain>,
+    prompt: &Prompt,
+    begun: &str,
+) -> Result<String, ReadlineError> {
     let editor = match editor {
         Some(editor) => editor,
         None => editor.insert(Editor::with_history(config().build(), MemHistory::new())?),
     };
-    editor.readline(&shown(prompt))
+    editor.readline_with_initial(&shown(prompt), (begun, ""))
 }
 
 fn password(prompt: &Prompt) -> Result<String, ReadlineError> {

@@ -19,6 +19,8 @@ use super::super::eprint;
 const PASTED_WITHIN: Duration = Duration::from_millis(25);
 /// How long a person who types `yes` may take after its first letter.
 const TYPED_WITHIN: Duration = Duration::from_millis(600);
+/// Bytes to read at once.
+const PIECE: usize = 4096;
 /// Maximum bytes of a line.
 const LINE: usize = 64 << 10;
 /// Ctrl-D.
@@ -35,7 +37,7 @@ pub(super) fn key(prompt: &str, given_up: Option<&PipeReader>) -> Result<String,
     let keys = Keys::start(Control::IsSignal)?;
     eprint(prompt);
     loop {
-        let mut bytes = match keys.read_or(None, given_up)? {
+        let mut bytes = match keys.read_or(PIECE, None, given_up)? {
             Read::GivenUp => return Err(ReadlineError::Interrupted),
             Read::Nothing => continue,
             Read::End => return Err(ReadlineError::Eof),
@@ -63,29 +65,33 @@ pub(super) fn key(prompt: &str, given_up: Option<&PipeReader>) -> Result<String,
 }
 
 /// Reads and drops the rest of a typed word such as `yes`: its first letter was the answer, and the rest must not begin
-/// the next line.
-pub(super) fn swallow_rest(answer: &str) {
+/// the next line. Returns what is no such rest: the next line begins with it.
+pub(super) fn swallow_rest(answer: &str) -> String {
     let expected: &[u8] = match answer {
-        "y" => b"es\n",
-        "a" => b"lways\n",
-        _ => return,
+        "y" => b"es",
+        "a" => b"lways",
+        _ => return String::new(),
     };
     let Ok(keys) = Keys::continued(Control::IsSignal) else {
-        return;
+        return String::new();
     };
     let until = Instant::now() + TYPED_WITHIN;
-    let mut expected = expected.iter().copied().peekable();
+    let mut typed = Vec::new();
     while let Some(wait) = until.checked_duration_since(Instant::now()) {
-        let Ok(Read::Bytes(bytes)) = keys.read(wait) else {
-            return;
+        // One by one: what comes after it stays at the terminal.
+        let Ok(Read::Bytes(byte)) = keys.read_up_to(1, wait) else {
+            break;
         };
-        for byte in bytes {
-            let ends = byte == b'\n';
-            if ends || expected.next_if_eq(&byte).is_none() {
-                return;
-            }
+        if byte == b"\n" {
+            break;
+        }
+        typed.extend(byte);
+        let is_unfinished = std::str::from_utf8(&typed).is_err_and(|it| it.error_len().is_none());
+        if !is_unfinished && !expected.starts_with(&typed) {
+            return as_edited(&String::from_utf8_lossy(&typed));
         }
     }
+    String::new()
 }
 
 /// The text after a line editor's handling of it.
@@ -150,15 +156,20 @@ impl Keys {
 
     /// Less than a second.
     pub(in crate::cli) fn read(&self, within: Duration) -> std::io::Result<Read> {
+        self.read_up_to(PIECE, within)
+    }
+
+    fn read_up_to(&self, bytes: usize, within: Duration) -> std::io::Result<Read> {
         let wait = Timespec {
             tv_sec: 0,
             tv_nsec: within.subsec_nanos().into(),
         };
-        self.read_or(Some(wait), None)
+        self.read_or(bytes, Some(wait), None)
     }
 
     fn read_or(
         &self,
+        bytes: usize,
         wait: Option<Timespec>,
         given_up: Option<&PipeReader>,
     ) -> std::io::Result<Read> {
@@ -172,7 +183,7 @@ impl Keys {
         if wanted.get(1).is_some_and(|it| !it.revents().is_empty()) {
             return Ok(Read::GivenUp);
         }
-        let mut bytes = vec![0; 4096];
+        let mut bytes = vec![0; bytes];
         // Not through std, whose buffer would keep extra input.
         match rustix::io::read(&self.stdin, &mut bytes) {
             Ok(0) => Ok(Read::End),
