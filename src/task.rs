@@ -1,6 +1,7 @@
 //! The only way to spawn a task: named, logged when it panics, aborted when its handle is dropped.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use tokio::task::JoinHandle;
 
@@ -16,6 +17,11 @@ pub(crate) fn spawn<F>(name: &'static str, future: F) -> Task
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    // Boxed, so that the runtime's code for tasks is compiled once and not for each future.
+    watched(name, Box::pin(future))
+}
+
+fn watched(name: &'static str, future: Pin<Box<dyn Future<Output = ()> + Send>>) -> Task {
     let inner = tokio::spawn(future);
     let abort = inner.abort_handle();
     let handle = tokio::spawn(async move {

@@ -96,7 +96,13 @@ fn echo(text: &str, renderer: &mut Renderer) {
 fn typed(code: &str, language: Option<&str>) -> String {
     match language {
         Some(language) => format!("%%{language} {}", code.trim()),
-        None => format!("!{}", code.trim()),
+        // A Python kernel runs a line of the shell itself.
+        None => match code.trim() {
+            command if command.starts_with('!') && !command.contains('\n') => {
+                format!("$ {}", &command[1..])
+            }
+            code => format!("!{code}"),
+        },
     }
 }
 

@@ -318,10 +318,19 @@ fn command(
             },
         },
         _ if looks_like_one(name, rest) && (name == "/" || !is_file(name)) => {
-            LineMeaning::Control(Control::Wrong(format!("there is no `{name}`; /help lists the commands")))
+            LineMeaning::Control(Control::Wrong(no_such(name)))
         }
         _ => return None,
     })
+}
+
+/// Names the command that was probably meant.
+fn no_such(name: &str) -> String {
+    let meant = commands()
+        .into_iter()
+        .find(|known| strsim::damerau_levenshtein(known, name) == 1);
+    let meant = meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
+    format!("there is no `{name}`{meant}; /help lists the commands")
 }
 
 /// A single word with a slash counts as a command. A longer line does so only if its first word is spelt like one.
@@ -485,10 +494,16 @@ mod tests {
     #[test]
     fn every_command_of_the_help_is_one() {
         for name in commands() {
-            let unknown = LineMeaning::Control(Control::Wrong(format!(
-                "there is no `{name}`; /help lists the commands"
-            )));
-            assert_ne!(means(name), unknown);
+            assert_ne!(
+                means(name),
+                LineMeaning::Control(Control::Wrong(no_such(name)))
+            );
+        }
+        for (typed, meant) in [("/staus", "; did you mean `/status`?"), ("/nosuch", "")] {
+            assert_eq!(
+                no_such(typed),
+                format!("there is no `{typed}`{meant}; /help lists the commands")
+            );
         }
     }
 
