@@ -1,7 +1,7 @@
 //! Files of a sandbox, whole: up and down.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +47,22 @@ pub(super) async fn download(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, E2bFailure> {
     let path = wanted.path.unwrap_or_default();
-    let opened = blocking(&sandbox, move |it| Ok(it.files().open(&path)?)).await?;
-    let (file, length) = opened;
+    let (file, length, whole) = blocking(&sandbox, move |it| {
+        let (file, length) = it.files().open(&path)?;
+        let mut whole = None;
+        if length <= PIECE as u64 {
+            let mut bytes = Vec::new();
+            let read = io::copy(&mut io::Read::take(&file, PIECE as u64), &mut bytes);
+            whole = read.is_ok().then_some(bytes);
+        }
+        Ok((file, length, whole))
+    })
+    .await?;
+    let kind = (CONTENT_TYPE, "application/octet-stream");
+    // A small file has the length that was read: it may be written at this moment.
+    if let Some(bytes) = whole {
+        return Ok(([kind], bytes).into_response());
+    }
     let file = tokio::fs::File::from_std(file);
     let pieces = stream::unfold(Some(file.take(length)), |file| async {
         let mut file = file?;
@@ -62,11 +76,8 @@ pub(super) async fn download(
             Err(error) => Some((Err(error), None)),
         }
     });
-    let headers = [
-        (CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (CONTENT_LENGTH, length.to_string()),
-    ];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    let length = [(CONTENT_LENGTH, length.to_string())];
+    Ok(([kind], length, Body::from_stream(pieces)).into_response())
 }
 
 /// Writes files: one as it is, or several in a form.
