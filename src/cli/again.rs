@@ -59,7 +59,10 @@ pub(super) fn show(transcript: &Transcript, notebook: &Path, renderer: &mut Rend
                 };
                 let events = events(cell, code, main, notebook);
                 if !matches!(code.author, Author::Model { .. }) {
-                    echo(&typed(&cell.source, code.language.as_deref()), renderer);
+                    echo(
+                        &typed(&cell.source, code.language.as_deref(), main),
+                        renderer,
+                    );
                 }
                 renderer.numbered(Some(place));
                 renderer.took(ran_for(code));
@@ -92,16 +95,14 @@ fn echo(text: &str, renderer: &mut Renderer) {
     eprint(&format!("\n{mark} {}\n", filter::plain(text.trim())));
 }
 
-/// Code as it is typed for the kernel of this language; `None` is the main kernel.
-fn typed(code: &str, language: Option<&str>) -> String {
+/// Code as it is typed for the kernel of this language; `None` is the main kernel, whose language is `main`.
+fn typed(code: &str, language: Option<&str>, main: &str) -> String {
     match language {
         Some(language) => format!("%%{language} {}", code.trim()),
         // A Python kernel runs a line of the shell itself.
-        None => match code.trim() {
-            command if command.starts_with('!') && !command.contains('\n') => {
-                format!("$ {}", &command[1..])
-            }
-            code => format!("!{code}"),
+        None => match code.trim().strip_prefix('!') {
+            Some(command) if main == "python" && !command.contains('\n') => format!("$ {command}"),
+            _ => format!("!{}", code.trim()),
         },
     }
 }

@@ -1,5 +1,7 @@
 //! Sends bytes: ranges, names, and MIME types that no browser executes.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::Range;
 
 use axum::body::{Body, Bytes};
@@ -10,6 +12,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+/// Bytes of a file that is read before it is sent.
+const SMALL: u64 = 1 << 20;
 /// The policy of a picture: it is shown where it is embedded, but an SVG opened by itself is a document.
 const PICTURE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox";
@@ -64,6 +68,17 @@ impl Wanted {
             }
         }
     }
+}
+
+/// All of a file of `length` bytes, if it is small. The answer then has the length that was read: the file may be written
+/// at this moment.
+pub(super) fn small(file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
+    if length > SMALL {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(SMALL).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Sends `bytes`, or the requested range of them.

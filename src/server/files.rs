@@ -66,21 +66,15 @@ pub(super) async fn answer(
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let (mut file, length, whole) = blocking(move || {
+    let (mut file, length, small) = blocking(move || {
         let file = folder::open_file(&place)?;
         let length = file.metadata()?.len();
-        let mut whole = None;
-        if length <= COPIED as u64 {
-            let mut bytes = Vec::new();
-            io::copy(&mut io::Read::take(&file, COPIED as u64), &mut bytes)?;
-            whole = Some(bytes);
-        }
-        Ok((file, length, whole))
+        let small = download::small(&file, length)?;
+        Ok((file, length, small))
     })
     .await?;
     let name = path.rsplit('/').next().unwrap_or(path);
-    // A small file has the length that was read: it may be written at this moment.
-    if let Some(bytes) = whole {
+    if let Some(bytes) = small {
         let mime = download::mime_of(name);
         return Ok(download::bytes(bytes, mime, name, headers));
     }

@@ -1,7 +1,7 @@
 //! Files of a sandbox, whole: up and down.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,9 @@ use tokio::io::AsyncReadExt as _;
 use super::InSandbox;
 use super::failure::E2bFailure;
 use crate::app::sandboxes::{Entry, EntryType, ProgramSandbox, Upload};
+use crate::server::download;
 use crate::server::extract::Query;
+use crate::server::files::of_io;
 
 /// Bytes of an upload.
 const LARGEST: u64 = 16 << 30;
@@ -47,20 +49,14 @@ pub(super) async fn download(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, E2bFailure> {
     let path = wanted.path.unwrap_or_default();
-    let (file, length, whole) = blocking(&sandbox, move |it| {
+    let (file, length, small) = blocking(&sandbox, move |it| {
         let (file, length) = it.files().open(&path)?;
-        let mut whole = None;
-        if length <= PIECE as u64 {
-            let mut bytes = Vec::new();
-            let read = io::copy(&mut io::Read::take(&file, PIECE as u64), &mut bytes);
-            whole = read.is_ok().then_some(bytes);
-        }
-        Ok((file, length, whole))
+        let small = download::small(&file, length).map_err(|it| of_io(&it))?;
+        Ok((file, length, small))
     })
     .await?;
     let kind = (CONTENT_TYPE, "application/octet-stream");
-    // A small file has the length that was read: it may be written at this moment.
-    if let Some(bytes) = whole {
+    if let Some(bytes) = small {
         return Ok(([kind], bytes).into_response());
     }
     let file = tokio::fs::File::from_std(file);
