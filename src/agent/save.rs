@@ -41,7 +41,11 @@ pub fn write_beside_code(
     replace(&folder.file(), write)
 }
 
-fn replace(
+/// Replaces the file `target`, or the link of that name: other names of the file, hard links as well, keep its content.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn replace(
     target: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -91,7 +95,7 @@ fn sync_directory(dir: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::write_atomically;
+    use super::{replace, write_atomically};
 
     #[test]
     fn replaces_or_leaves_alone() {
@@ -107,5 +111,19 @@ mod tests {
         assert_eq!(names, ["a.ipynb"]);
         assert!(write_atomically(&dir.path().join("none/a.ipynb"), b"x").is_err());
         assert!(write_atomically(dir.path(), b"x").is_err());
+    }
+
+    #[test]
+    fn another_name_of_a_replaced_file_keeps_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let [cache, hard, soft] = ["cache", "hard", "soft"].map(|name| dir.path().join(name));
+        std::fs::write(&cache, "one").unwrap();
+        std::fs::hard_link(&cache, &hard).unwrap();
+        std::os::unix::fs::symlink(&cache, &soft).unwrap();
+        for path in [hard, soft] {
+            replace(&path, |file| file.write_all(b"two")).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"two");
+            assert_eq!(std::fs::read(&cache).unwrap(), b"one");
+        }
     }
 }

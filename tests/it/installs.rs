@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -309,6 +310,9 @@ fn the_private_environment_has_the_libraries_of_an_analyst() {
     for name in names.split_whitespace() {
         assert!(shown.contains(&format!("has {name}\n")), "{name}: {shown}");
     }
+    // ipykernel brings one too, and uv links that to its cache: it must not be written to.
+    let spec = env.join("share/jupyter/kernels/python3/kernel.json");
+    assert_eq!(std::fs::metadata(spec).unwrap().nlink(), 1);
     // A second time there is nothing to do, and nothing is asked of the index.
     let again = sponde
         .command(&["kernels", "install", "python3"])
