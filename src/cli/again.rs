@@ -158,3 +158,21 @@ fn ran_for(code: &CodeCell) -> Option<Duration> {
     let (started, finished) = (time(&code.started)?, time(&code.finished)?);
     finished.duration_since(started).try_into().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    #[test]
+    fn code_is_shown_as_a_person_types_it() {
+        for (code, language, main, shown) in [
+            ("x = 1\n", None, "python", "!x = 1"),
+            ("!ls", None, "python", "$ ls"),
+            ("!ls\ny = 2", None, "python", "!!ls\ny = 2"),
+            ("!ls", None, "bash", "!!ls"),
+            ("ls", Some("bash"), "python", "%%bash ls"),
+        ] {
+            assert_eq!(typed(code, language, main), shown);
+        }
+    }
+}
