@@ -320,14 +320,17 @@ impl Page {
         .await;
     }
 
-    /// Clicks with the mouse in the middle of the first element of `selector` that can be seen.
+    /// Clicks with the mouse in the middle of the first element of `selector` that can be seen, once it stays where it is.
     pub(crate) async fn click(&mut self, selector: &str) {
         let selector = json!(selector);
         let at = self
             .until(&format!(
-                "(() => {{ const it = [...document.querySelectorAll({selector})].find((it) => it.checkVisibility() && !it.disabled); \
+                "(async () => {{ const place = () => {{ \
+                 const it = [...document.querySelectorAll({selector})].find((it) => it.checkVisibility() && !it.disabled); \
                  if (!it) return null; it.scrollIntoView({{block: 'nearest', behavior: 'instant'}}); const box = it.getBoundingClientRect(); \
-                 return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+                 return [box.x + box.width / 2, box.y + box.height / 2]; }}; \
+                 const before = place(); await new Promise((resolve) => setTimeout(resolve, 50)); const now = place(); \
+                 return before && String(before) === String(now) ? now : null; }})()"
             ))
             .await;
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
