@@ -50,7 +50,7 @@ pub use models::{ModelSetup, Models, Opening};
 pub use output_folder::OutputFolder;
 pub use restored::{KernelMemory, RestoredBy};
 pub use run::{Agent, AgentOptions};
-pub use save::{replace, write_atomically, write_atomically_with, write_beside_code};
+pub use save::{replace_atomically, write_atomically, write_atomically_with, write_beside_code};
 pub use stdin::StdinPolicy;
 pub use totals::Totals;
 

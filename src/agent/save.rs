@@ -23,7 +23,7 @@ pub fn write_atomically_with(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    replace(&target, write)
+    replace_atomically(&target, write)
 }
 
 /// Like [`write_atomically_with`], where a kernel's code may have created links: none is followed. `path` was
@@ -38,14 +38,14 @@ pub fn write_beside_code(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let folder = Folder::of(path)?;
-    replace(&folder.file(), write)
+    replace_atomically(&folder.file(), write)
 }
 
 /// Replaces the file `target`, or the link of that name: other names of the file, hard links as well, keep its content.
 ///
 /// # Errors
 /// As [`write_atomically`].
-pub fn replace(
+pub fn replace_atomically(
     target: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -95,7 +95,7 @@ fn sync_directory(dir: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{replace, write_atomically};
+    use super::{replace_atomically, write_atomically};
 
     #[test]
     fn replaces_or_leaves_alone() {
@@ -121,7 +121,7 @@ mod tests {
         std::fs::hard_link(&cache, &hard).unwrap();
         std::os::unix::fs::symlink(&cache, &soft).unwrap();
         for path in [hard, soft] {
-            replace(&path, |file| file.write_all(b"two")).unwrap();
+            replace_atomically(&path, |file| file.write_all(b"two")).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), b"two");
             assert_eq!(std::fs::read(&cache).unwrap(), b"one");
         }

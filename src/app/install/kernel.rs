@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::lock::{self, lock};
 use super::recipe::{self, Recipe};
 use super::system::{self, System, on_path};
-use crate::agent::replace;
+use crate::agent::replace_atomically;
 use crate::app::step::run_with;
 use crate::app::{Context, kernels, python};
 use crate::error::{Failure, FailureKind};
@@ -302,7 +302,7 @@ fn write_spec(recipe: &Recipe, dir: &Path, context: &Context) -> Result<bool, Fa
     }
     std::fs::create_dir_all(dir)
         // Replaced, not overwritten: uv links the files of packages to its cache.
-        .and_then(|()| replace(&path, |file| file.write_all(text.as_bytes())))
+        .and_then(|()| replace_atomically(&path, |file| file.write_all(text.as_bytes())))
         .map(|()| false)
         .map_err(|error| {
             Failure::new(
